@@ -34,8 +34,8 @@ pub use hierarchy::{
 };
 pub use record::Session;
 pub use turns::{
-    TRANSCRIPT_FILE, TurnStart, count_hold, count_turns, has_hooks, has_notice_channel,
-    record_hooks, record_once, start_turn,
+    TRANSCRIPT_FILE, TurnStart, count_hold, has_hooks, has_notice_channel, is_between_turns,
+    record_hooks, record_once, record_turn_end, start_turn,
 };
 
 /// The reason why an owner cannot be observed (pid_namespaces(7)).

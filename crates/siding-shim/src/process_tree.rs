@@ -37,6 +37,9 @@ pub(crate) enum ProcessTree {
         leader: Option<LeaderRef>,
         /// When to scan again, if `/proc` did not show the children.
         rescan_at: Option<MonotonicMs>,
+        /// Whether this process had children at the last check. If the tree is empty, these are
+        /// shims of nested tasks.
+        has_children: bool,
     },
     /// Processes that are not descendants of this process.
     Discovered {
@@ -138,7 +141,7 @@ pub(crate) struct TreeStatus {
 impl ProcessTree {
     /// Returns the tree of a task whose `leader` is a child of this process.
     pub(crate) const fn from_descendants(leader: Option<LeaderRef>) -> Self {
-        Self::Descendants { leader, rescan_at: None }
+        Self::Descendants { leader, rescan_at: None, has_children: false }
     }
 
     /// Returns the tree of a task whose processes are not children of this shim. `known` are the
@@ -212,6 +215,15 @@ impl ProcessTree {
         matches!(self, Self::Discovered { .. })
     }
 
+    /// Returns the proof, in words, that the tree is empty, if the last check found it empty.
+    pub(crate) fn proof(&self, task: &TaskState) -> &'static str {
+        match self {
+            Self::Descendants { has_children: false, .. } => "ECHILD",
+            Self::Descendants { .. } => "no descendant of its shim belongs to it",
+            Self::Discovered { .. } => tree::proof_without_shim(task),
+        }
+    }
+
     /// Returns the time of the next [`Self::check`]; `None` if the sources or SIGCHLD report when a
     /// check is due.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
@@ -226,8 +238,9 @@ impl ProcessTree {
     /// end, and the next check is due at that time.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
-            Self::Descendants { leader, rescan_at } => {
-                let (status, is_seen) = check_descendants(leader, root, task_birthmark(task));
+            Self::Descendants { leader, rescan_at, has_children } => {
+                let mark = task_birthmark(task);
+                let (status, is_seen) = check_descendants(leader, has_children, root, mark);
                 *rescan_at = (!is_seen).then(|| clock::monotonic_now().plus_ms(RESCAN_MS));
                 status
             }
@@ -328,10 +341,12 @@ fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
 /// to be read but could not. In that case, no signal reports the end of the last process.
 fn check_descendants(
     leader: &mut Option<LeaderRef>,
+    has_children: &mut bool,
     root: &StateDir,
     mark: Birthmark,
 ) -> (TreeStatus, bool) {
     let mut status = TreeStatus { leader: None, tree: TreeLiveness::Alive };
+    *has_children = true;
     loop {
         match process::reap_one() {
             Ok(ReapResult::Child { pid, end }) => {
@@ -342,6 +357,7 @@ fn check_descendants(
             }
             Ok(ReapResult::NoChildren) => {
                 status.tree = TreeLiveness::Empty;
+                *has_children = false;
                 return (status, true);
             }
             // The shims of tasks that were started inside this task are also children of this

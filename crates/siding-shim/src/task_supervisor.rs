@@ -412,14 +412,14 @@ impl TaskSupervisor {
         {
             self.output.append_siding_line(&line);
         }
-        let (gave_up, is_discovered) = (self.tree_kill.gave_up(), self.tree.is_discovered());
+        let gave_up = self.tree_kill.gave_up();
         CloseSummary {
             wall: clock::unix_now(),
             at,
             report,
             output: self.output.totals(),
             peaks: Some(self.resources.final_peaks()),
-            proof: closing::format_proof(state, ended, gave_up, is_discovered).to_owned(),
+            proof: closing::format_proof(&self.tree, state, ended, gave_up).to_owned(),
         }
     }
 

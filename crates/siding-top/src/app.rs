@@ -5,6 +5,7 @@ mod on_key;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use siding_model::id::TaskId;
@@ -116,6 +117,8 @@ pub(crate) struct App {
     /// The row of the task in `detail`, which may be filtered out of the list.
     pub(crate) detail_row: Option<TaskRow>,
     pub(crate) overlay: Option<Overlay>,
+    /// Reports that are shown once no other box or input line is open.
+    waiting_reports: VecDeque<Overlay>,
     pub(crate) message: Option<Message>,
     pub(crate) is_read_only: bool,
     pub(crate) theme: Theme,
@@ -133,6 +136,7 @@ impl App {
             detail: None,
             detail_row: None,
             overlay: None,
+            waiting_reports: VecDeque::new(),
             message: None,
             is_read_only,
             theme,
@@ -178,15 +182,20 @@ impl App {
         self.message = Some(Message { text: text.into(), is_error: true });
     }
 
-    /// Shows the result of an action in a box.
+    /// Shows the result of an action in a box. A person who is typing, answers a question or reads
+    /// another report is not interrupted: the box appears afterwards.
     pub(crate) fn show_report(&mut self, title: impl Into<String>, lines: Vec<PaneLine>) {
-        // A person who is typing is not interrupted: the input line stays, and only the title
-        // becomes a message.
-        let title = title.into();
-        if matches!(self.overlay, Some(Overlay::Prompt { .. } | Overlay::Confirmation { .. })) {
-            self.show_message(title);
-        } else {
-            self.overlay = Some(Overlay::Report { title, lines, top: 0 });
+        self.waiting_reports.push_back(Overlay::Report { title: title.into(), lines, top: 0 });
+        self.open_waiting_report();
+    }
+
+    /// Opens the first waiting report, unless it would replace an input line, a question or a
+    /// report.
+    fn open_waiting_report(&mut self) {
+        if matches!(self.overlay, None | Some(Overlay::Help(_)))
+            && let Some(report) = self.waiting_reports.pop_front()
+        {
+            self.overlay = Some(report);
         }
     }
 }

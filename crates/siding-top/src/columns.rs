@@ -10,13 +10,13 @@ const MIN_COMMAND_COLUMNS: usize = 12;
 /// [`OPTIONAL_COLUMNS`] are shown.
 const READABLE_COMMAND_COLUMNS: usize = 20;
 const ESSENTIAL_COLUMNS: usize = 3;
-/// Width of the command up to which it receives all additional space.
-const COMFORTABLE_COMMAND_COLUMNS: usize = 40;
-
-/// Minimum width of the silence, and the width up to which it receives all additional space that
-/// the command leaves.
+/// Minimum width of the silence, and the width up to which it receives all additional space that a
+/// command of [`READABLE_COMMAND_COLUMNS`] leaves: a person looks for the reason of the silence
+/// first.
 const MIN_SILENCE_COLUMNS: usize = 16;
 const COMFORTABLE_SILENCE_COLUMNS: usize = 40;
+/// Width of the command up to which it then receives all additional space.
+const COMFORTABLE_COMMAND_COLUMNS: usize = 40;
 
 /// A column of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,11 +189,7 @@ pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
         }
     }
     let spare = width.saturating_sub(minimum_width(&chosen));
-    let has_silence = chosen.contains(&Column::Silence);
-    let command_first = spare.min(COMFORTABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS);
-    let shared = spare - command_first;
-    let silence_first = shared.min(COMFORTABLE_SILENCE_COLUMNS - MIN_SILENCE_COLUMNS);
-    let silence_spare = if has_silence { silence_first + (shared - silence_first) / 2 } else { 0 };
+    let silence_spare = if chosen.contains(&Column::Silence) { silence_share(spare) } else { 0 };
     let command_spare = spare - silence_spare;
     let width_of = |column: Column| {
         if column == Column::Command {
@@ -206,6 +202,15 @@ pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
     };
     let listed = Column::ALL_COLUMNS.into_iter().filter(|column| chosen.contains(column));
     listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
+}
+
+/// Returns how many of the columns beyond the minimum widths the silence receives; the command
+/// receives the others.
+fn silence_share(spare: usize) -> usize {
+    let after_readable = spare.saturating_sub(READABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS);
+    let silence = after_readable.min(COMFORTABLE_SILENCE_COLUMNS - MIN_SILENCE_COLUMNS);
+    let rest = after_readable - silence;
+    silence + rest.saturating_sub(COMFORTABLE_COMMAND_COLUMNS - READABLE_COMMAND_COLUMNS) / 2
 }
 
 /// Returns the column of the list at a column of the screen. A gap belongs to the column on its
@@ -267,6 +272,24 @@ mod tests {
         }
         assert!(layout(165).iter().any(|one| one.column == Column::Id));
         assert!(layout(164).iter().any(|one| one.column == Column::ShortId));
+    }
+
+    /// A long verdict, such as a wait for input with its question, needs about 40 columns.
+    #[test]
+    fn the_silence_grows_before_the_command_is_wide() {
+        let widths = |width| {
+            let columns = layout(width);
+            let find = |column: Column| columns.iter().find(|one| one.column == column);
+            [Column::Silence, Column::Command].map(|column| find(column).map(|one| one.width))
+        };
+        assert_eq!(widths(80), [None, Some(21)]);
+        assert_eq!(widths(100), [Some(16), Some(20)]);
+        assert_eq!(widths(104), [Some(20), Some(20)]);
+        assert_eq!(widths(165), [Some(16), Some(20)]);
+        assert_eq!(widths(189), [Some(40), Some(20)]);
+        assert_eq!(widths(200), [Some(40), Some(31)]);
+        assert_eq!(widths(209), [Some(40), Some(40)]);
+        assert_eq!(widths(229), [Some(50), Some(50)]);
     }
 
     #[test]

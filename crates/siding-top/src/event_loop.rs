@@ -16,7 +16,7 @@ use crate::app::{App, Effect, OutputMove, TaskAction};
 use crate::console::{Console, ConsoleEvent, WaitResult};
 use crate::detail::DetailTab;
 use crate::output_file::OutputFile;
-use crate::output_pane::{MAX_SEARCH_BYTES, SearchOutcome};
+use crate::output_pane::{Direction, MAX_SEARCH_BYTES, SearchOutcome};
 use crate::source::{self, Present};
 use crate::{TopError, TopOptions, UsualDurations, draw, pager, panes, screen};
 
@@ -427,7 +427,9 @@ impl EventLoop {
             OutputMove::Start => return pane.go_to_start(output),
             OutputMove::End => return pane.go_to_end(output),
             OutputMove::ToggleFollowing => return pane.toggle_following(size, output),
-            OutputMove::Search(needle, direction) => pane.search(needle, *direction, output)?,
+            OutputMove::Search(needle, direction) => {
+                pane.search(needle, *direction, size, output)?
+            }
             OutputMove::FirstError => pane.go_to_first_error(output)?,
         };
         if let Some(text) = describe_search(outcome, movement, pane.needle()) {
@@ -465,7 +467,12 @@ fn describe_search(outcome: SearchOutcome, movement: &OutputMove, needle: &str) 
         SearchOutcome::Found => return None,
         SearchOutcome::NotFound if is_for_error => "no line looks like an error".to_owned(),
         SearchOutcome::NotFound if needle.is_empty() => "/ searches".to_owned(),
-        SearchOutcome::NotFound => format!("not found: {needle}"),
+        SearchOutcome::NotFound => {
+            let is_backward = matches!(movement, OutputMove::Search(_, Direction::Backward));
+            let advice =
+                if is_backward { "above; n searches below" } else { "below; N searches above" };
+            format!("not found {advice}: {needle}")
+        }
         SearchOutcome::Unfinished if is_for_error => {
             format!("no error in {read} of the output; E continues")
         }
@@ -478,14 +485,15 @@ fn describe_search(outcome: SearchOutcome, movement: &OutputMove, needle: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output_pane::Direction;
 
     #[test]
     fn a_search_without_a_result_is_described() {
         let search = OutputMove::Search("x".to_owned(), Direction::Forward);
         let text = |outcome, movement| describe_search(outcome, movement, "x").unwrap_or_default();
         assert_eq!(text(SearchOutcome::Found, &search), "");
-        assert_eq!(text(SearchOutcome::NotFound, &search), "not found: x");
+        assert_eq!(text(SearchOutcome::NotFound, &search), "not found below; N searches above: x");
+        let back = OutputMove::Search(String::new(), Direction::Backward);
+        assert_eq!(text(SearchOutcome::NotFound, &back), "not found above; n searches below: x");
         assert!(text(SearchOutcome::Unfinished, &search).contains("64 MiB"));
         assert!(text(SearchOutcome::Unfinished, &OutputMove::FirstError).ends_with("E continues"));
         assert_eq!(

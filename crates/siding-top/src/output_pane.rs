@@ -313,12 +313,13 @@ impl OutputPane {
     }
 
     /// Searches for a text from the last hit. Without a hit, a search forward starts at the first
-    /// visible line or, while the output is followed, above it; a search backward starts at the
-    /// last loaded line. An empty `needle` repeats the last search.
+    /// visible line, and a search backward at the last loaded line. An empty `needle` repeats the
+    /// last search.
     pub(crate) fn search(
         &mut self,
         needle: &str,
         direction: Direction,
+        size: (usize, usize),
         source: &mut dyn ByteSource,
     ) -> io::Result<SearchOutcome> {
         if !needle.is_empty() {
@@ -328,6 +329,7 @@ impl OutputPane {
         if self.needle.is_empty() {
             return Ok(SearchOutcome::NotFound);
         }
+        self.settle(size.0, size.1);
         let needle = self.needle.clone();
         self.find(Pattern::Text(&needle), direction, source)
     }

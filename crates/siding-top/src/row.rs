@@ -63,8 +63,8 @@ impl RowState {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TaskRow {
     pub(crate) id: TaskId,
-    /// The name in front of the command; `None` without a name, and if `command` is the name.
-    pub(crate) name: Option<String>,
+    /// The command with the name in front of it, or only the name of a task that runs siding itself.
+    pub(crate) title: String,
     pub(crate) command: String,
     pub(crate) session: SessionId,
     /// The program to which the session belongs; empty if it is unknown.
@@ -113,13 +113,9 @@ impl TaskRow {
         self.silent_since.filter(|_| self.is_live()).map(|since| now.ms_since(since))
     }
 
-    /// Returns the command, after the name of the task if there is one, escaped as one line.
-    pub(crate) fn title(&self) -> String {
-        let text = match &self.name {
-            Some(name) => format!("{name}: {}", self.command),
-            None => self.command.clone(),
-        };
-        one_line(&text, MAX_TEXT_COLUMNS)
+    /// Returns the title, escaped as one line.
+    pub(crate) fn title_line(&self) -> String {
+        one_line(&self.title, MAX_TEXT_COLUMNS)
     }
 
     /// Returns the elapsed time. Adds a bar and the usual time with `has_bar`, if the task runs and
@@ -203,7 +199,7 @@ pub(crate) mod tests {
     pub(crate) fn sample_row(id: &str, command: &str) -> TaskRow {
         TaskRow {
             id: id.parse().expect("an id"),
-            name: None,
+            title: command.to_owned(),
             command: command.to_owned(),
             session: "claude-1".parse().expect("a session id"),
             host: "claude",

@@ -64,8 +64,8 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
     let deadline = until_deadline(view, now.wall);
     TaskRow {
         id: view.task_id,
-        name: view.name.clone().filter(|name| *name != view.display_name()),
-        command: view.display_name().to_owned(),
+        title: title(view),
+        command: view.command.clone(),
         session: view.session_id.clone(),
         host: live.session_host(&view.session_id).map_or("", SessionHost::label),
         state: row_state(task),
@@ -84,6 +84,16 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
         is_adopted: view.adopted,
         output_path: view.output.path.clone(),
         deadline: deadline.map(|left| now.awake.plus_ms(to_millis(left))),
+    }
+}
+
+/// Returns the command with the name in front of it, or only the name of a task that runs siding
+/// itself.
+fn title(view: &TaskView) -> String {
+    let shown = view.display_name();
+    match view.name.as_deref().filter(|name| *name != shown) {
+        Some(name) => format!("{name}: {shown}"),
+        None => shown.to_owned(),
     }
 }
 

@@ -45,8 +45,9 @@ pub fn render_svg(view: &WorkflowView) -> String {
     let width = 2 * MARGIN + layers * BOX_SIZE.0 + layers.saturating_sub(1) * BOX_GAP.0;
     let height = 2 * MARGIN + TITLE_HEIGHT + most * (BOX_SIZE.1 + BOX_GAP.1);
     let title = title_text(view);
+    // The role `img` would hide the titles of the steps from screen readers.
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"title\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"group\" aria-labelledby=\"title\" \
          width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          font-family=\"ui-monospace, monospace\" font-size=\"12\">\n\
          <title id=\"title\">{title}</title>\n\

@@ -38,9 +38,9 @@ const MAX_SEARCHED_RUNS: usize = 5_000;
 /// Draws tasks over time: a lane for each session, a bar for each task, and marks for its events.
 ///
 /// The picture begins with the first task of the period and ends now. Without --since, the period
-/// is an hour, or the time since the start of the oldest running task, if that is at most a day.
-/// The tasks of subagents and the steps of workflows are below the task that started them. If there
-/// are more tasks than rows, short tasks share a bar with their number. Removed tasks are not
+/// is an hour, or the time since the start of the oldest running task that was started in the last
+/// day. The tasks of subagents and the steps of workflows are below the task that started them. If
+/// there are more tasks than rows, short tasks share a bar with their number. Removed tasks are not
 /// shown. Nothing is repaired, so a task whose shim was killed seems to run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -54,8 +54,8 @@ Examples:
 A line below the picture explains its characters. The text next to a bar says
 how the task ended, unless it succeeded, and how long it took.")]
 pub(crate) struct Args {
-    /// Length of the period up to now, such as `30m` or `8h` (default: 1h, or since the start of a
-    /// running task)
+    /// Length of the period up to now, such as `30m` or `8h` (default: 1h, or since the start of
+    /// the oldest running task of the last day)
     #[arg(long, value_name = "DURATION", value_parser = super::parse_duration)]
     since: Option<Duration>,
     /// Draw only the tasks of this session, and those started inside them

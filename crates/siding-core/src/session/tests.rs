@@ -153,9 +153,31 @@ fn concurrent_turns_are_all_counted() {
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     });
     let total = THREADS * TURNS_PER_THREAD;
-    assert_eq!((count_turns(&root, &id).expect("counted"), held), (total, total));
+    assert_eq!(held, total);
     let dir = root.session_dir(id.as_str(), false).expect("its directory");
-    assert_eq!(file::metadata_at(&dir, "held_turns").expect("there").len, total);
+    for counter in ["turns", "held_turns"] {
+        assert_eq!(file::metadata_at(&dir, counter).expect("there").len, total);
+    }
+}
+
+#[test]
+fn a_turn_lasts_from_its_start_to_the_next_recorded_end() {
+    let sandbox = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open(&sandbox.path().join("state")).expect("a state directory");
+    let id: SessionId = "agent".parse().expect("a name");
+    open(&root, &id, procfs::self_ref().expect("this process").pid).expect("opened");
+    let is_idle = || is_between_turns(&root, &id).expect("readable");
+    assert!(is_idle(), "no turn has started");
+    for _ in 0..2 {
+        for _ in 0..2 {
+            start_turn(&root, &id).expect("counted");
+            assert!(!is_idle());
+        }
+        for _ in 0..2 {
+            record_turn_end(&root, &id).expect("recorded");
+            assert!(is_idle());
+        }
+    }
 }
 
 /// A process that exits when the value is dropped.

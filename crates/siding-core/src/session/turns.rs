@@ -20,6 +20,10 @@ const OLD_HELD_TURNS_FILE: &str = "holds";
 /// Name of the file that counts the turns that a person has started. Its modification time is the
 /// start of the last turn. The file exists as soon as a host's hooks deliver notices to the agent.
 const TURNS_FILE: &str = "turns";
+/// Name of the file whose length is that of [`TURNS_FILE`] when a turn ended last.
+const ENDED_TURNS_FILE: &str = "ended_turns";
+/// Maximum number of bytes that are appended to [`ENDED_TURNS_FILE`] at once.
+const MAX_APPENDED_BYTES: u64 = 64 << 10;
 /// Name of the file with the transcript of siding's own agent, in the directory of the agent's
 /// session.
 pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
@@ -107,18 +111,34 @@ pub fn record_once(root: &StateDir, id: &SessionId, name: &str) -> Result<bool, 
     }
 }
 
-/// Returns the number of turns that a person has started.
+/// Records that all turns that were started have ended.
 ///
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn count_turns(root: &StateDir, id: &SessionId) -> Result<u64, SessionError> {
+pub fn record_turn_end(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
+    let io = |source| io_error(id, "count ended turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
-    match file::metadata_at(&dir, TURNS_FILE) {
-        Ok(facts) => Ok(facts.len),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(io_error(id, "count turns", error)),
-    }
+    let _lock = root.lock_session(&dir)?;
+    let started = read_counter(&dir, TURNS_FILE).map_err(io)?;
+    let (counter, before) = open_counter(&dir, ENDED_TURNS_FILE).map_err(io)?;
+    // Usually one byte is missing. A damaged counter must not exhaust the memory.
+    let missing = started.saturating_sub(before).min(MAX_APPENDED_BYTES);
+    let missing = usize::try_from(missing).unwrap_or(0);
+    file::write_all_at(&counter, &vec![b'.'; missing], before).map_err(io)
+}
+
+/// Returns whether no turn was started since the last [`record_turn_end`].
+///
+/// # Errors
+///
+/// [`SessionError`].
+pub fn is_between_turns(root: &StateDir, id: &SessionId) -> Result<bool, SessionError> {
+    let dir = root.session_dir(id.as_str(), false)?;
+    let read = |name| read_counter(&dir, name).map_err(|error| io_error(id, "count turns", error));
+    // The ends are read first, so that a turn that starts in between is seen.
+    let ended = read(ENDED_TURNS_FILE)?;
+    Ok(read(TURNS_FILE)? == ended)
 }
 
 /// Counts a turn that a person has started, and records the present time as its start.
@@ -139,6 +159,15 @@ pub fn start_turn(root: &StateDir, id: &SessionId) -> Result<TurnStart, SessionE
     file::write_all_at(&counter, b".", before).map_err(io)?;
     file::set_modified_ms(&counter, now.0).map_err(io)?;
     Ok(TurnStart { previous_turns: before, last_started: last })
+}
+
+/// Returns the value of a counter; zero if it does not exist.
+fn read_counter(dir: &OwnedFd, name: &str) -> io::Result<u64> {
+    match file::metadata_at(dir, name) {
+        Ok(facts) => Ok(facts.len),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens a counter and returns its value.

@@ -16,7 +16,7 @@ pub use metadata::{
     FileMetadata, is_linked, is_program, is_same_file, is_writable, metadata, metadata_at,
     modified_ms, set_modified_ms,
 };
-pub use space::{next_data, punch_hole, release_reserve, reserve};
+pub use space::{allocated_below, next_data, punch_hole, release_reserve, reserve};
 
 /// The kind of file to open, the access to it, and whether it may or must be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

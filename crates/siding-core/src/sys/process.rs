@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use siding_model::outcome::LeaderEnd;
 use siding_model::signal::Signal;
@@ -17,6 +18,27 @@ use super::procfs::SelfStat;
 pub fn become_subreaper() -> io::Result<()> {
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)
+}
+
+/// Held during [`probe_subreaper`], so that a concurrent probe does not take the state of another
+/// probe for the earlier state.
+static SUBREAPER_PROBE: Mutex<()> = Mutex::new(());
+
+/// Checks that this process can become a subreaper, and restores its earlier state: a subreaper
+/// that does not expect orphans never waits for them.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn probe_subreaper() -> io::Result<()> {
+    let _keeps_alive = SUBREAPER_PROBE.lock().unwrap_or_else(PoisonError::into_inner);
+    set_and_restore_subreaper()
+}
+
+fn set_and_restore_subreaper() -> io::Result<()> {
+    let earlier = rustix::process::child_subreaper()?;
+    become_subreaper()?;
+    Ok(rustix::process::set_child_subreaper(earlier)?)
 }
 
 /// Sets the name that `ps` shows, at most 15 bytes.
@@ -167,6 +189,18 @@ pub fn parse_wait_status(status: i32) -> Option<LeaderEnd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_probe_restores_whether_this_process_is_a_subreaper() {
+        // Tests of `doctor` may run in this process at the same time.
+        let _keeps_alive = SUBREAPER_PROBE.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_subreaper = || rustix::process::child_subreaper().expect("known").is_some();
+        for earlier in [Some(rustix::process::getpid()), None] {
+            rustix::process::set_child_subreaper(earlier).expect("set");
+            set_and_restore_subreaper().expect("works");
+            assert_eq!(is_subreaper(), earlier.is_some());
+        }
+    }
 
     #[test]
     fn an_exit_code_of_137_is_not_a_kill() {

@@ -14,6 +14,11 @@ use siding_model::signal::Signal;
 
 use super::{descriptor, file, poll, signals};
 
+/// Maximum number of reads with which unread input is discarded, so that a program that writes to
+/// the terminal without a pause cannot prevent the end of a mode. Together they discard 1 MiB; the
+/// kernel holds back at most about 70 KiB.
+const MAX_DISCARDING_READS: usize = 256;
+
 /// A terminal in a mode in which it delivers each key as it is pressed, without echoing it.
 /// Dropping the value restores the previous mode.
 #[derive(Debug)]
@@ -93,9 +98,32 @@ impl KeyMode {
             return Ok(());
         }
         if self.discards_input {
-            tcflush(&self.terminal, QueueSelector::IFlush)?;
+            self.discard_input()?;
         }
         Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.saved)?)
+    }
+
+    /// Discards the typed input that is unread.
+    fn discard_input(&self) -> io::Result<()> {
+        let mut draining = self.entered.clone();
+        draining.local_modes -= LocalModes::ICANON;
+        // A read returns immediately, even if another process has taken the bytes (termios(3)).
+        draining.special_codes[SpecialCodeIndex::VMIN] = 0;
+        draining.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&self.terminal, OptionalActions::Now, &draining)?;
+        // tcflush(3) alone would leave input that the line discipline has not received yet: what
+        // was just typed, and what a long paste has beyond its buffer of 4 KiB. poll(2) waits until
+        // the line discipline has received what it has room for (`n_tty_poll` in
+        // drivers/tty/n_tty.c), and each read makes room.
+        let mut bytes = [0; 4096];
+        for _ in 0..MAX_DISCARDING_READS {
+            if !poll::is_readable(self.terminal.as_fd())
+                || !file::read(&self.terminal, &mut bytes).is_ok_and(|count| count > 0)
+            {
+                break;
+            }
+        }
+        Ok(tcflush(&self.terminal, QueueSelector::IFlush)?)
     }
 }
 

@@ -10,6 +10,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::{JournalError, TaskState};
 use siding_model::notice::TaskNotices;
 use siding_model::outcome::BackgroundReason;
+use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use crate::store::journal_file::JournalReadError;
@@ -108,8 +109,23 @@ impl<'r> TaskWatch<'r> {
     ///
     /// [`WatchError`].
     pub fn open(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
+        Self::open_until(root, program, id, connect_deadline())
+    }
+
+    /// Like [`Self::open`], but waits at most until `until` while another process starts or recovers
+    /// the task, and in no case longer than [`Self::open`].
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`]; [`WatchError::Io`] with the kind `TimedOut` if the time has passed.
+    pub fn open_until(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        until: MonotonicMs,
+    ) -> Result<Self, WatchError> {
         let mut watch = Self { root, program, id, connection: None, is_new: false, reconnects: 0 };
-        watch.reconnect()?;
+        watch.reconnect_until(until.min(connect_deadline()))?;
         watch.reconnects = 0;
         Ok(watch)
     }
@@ -245,7 +261,10 @@ impl<'r> TaskWatch<'r> {
     /// Connects to the task's shim, which is replaced first if it is dead. Without a connection
     /// afterwards, the task has ended.
     fn reconnect(&mut self) -> Result<(), WatchError> {
-        let until = clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS);
+        self.reconnect_until(connect_deadline())
+    }
+
+    fn reconnect_until(&mut self, until: MonotonicMs) -> Result<(), WatchError> {
         let mut pause = CONNECT_RETRY_PAUSE.0;
         loop {
             // Recovery comes first: the shim may be stopped by a signal, or may have exited after
@@ -350,4 +369,9 @@ impl<'r> TaskWatch<'r> {
     fn io_error(&self, doing: &'static str, source: io::Error) -> WatchError {
         WatchError::Io { id: self.id, doing, source }
     }
+}
+
+/// Returns the moment until which a connection that is started now is attempted.
+fn connect_deadline() -> MonotonicMs {
+    clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS)
 }

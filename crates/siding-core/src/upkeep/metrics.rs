@@ -4,7 +4,6 @@
 //! the tasks.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_model::evidence::WhyVerdict;
 use siding_model::id::{SessionId, TaskId};
@@ -20,6 +19,9 @@ use crate::store::{OLD_QUARANTINE_DIR, QUARANTINE_DIR, StateDir, StoreError, TAS
 use crate::sys::file;
 use crate::task::listing;
 use crate::upkeep::reap;
+
+/// Maximum number of entries of a directory of the state directory whose disk space is counted.
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// Reads the state of a task and its counts.
 ///
@@ -142,7 +144,7 @@ pub fn state_directory_bytes(
     bytes.tasks = ids.iter().map(|id| reap::stored_bytes(root, *id)).sum();
     for name in file::list_names(root).unwrap_or_default() {
         let directory = file::open_at(root, &name, file::OpenMode::Directory).ok();
-        let size = directory.map_or(0, |directory| allocated_bytes(directory.as_fd()))
+        let size = directory.map_or(0, |directory| file::allocated_below(directory, MAX_ENTRIES))
             + file::metadata_at(root, &name).map_or(0, |facts| facts.allocated_bytes);
         match name.as_str() {
             TASKS_DIR => {}
@@ -152,21 +154,4 @@ pub fn state_directory_bytes(
         }
     }
     Ok(bytes)
-}
-
-/// Returns the disk space of everything below a directory, without following symbolic links.
-fn allocated_bytes(dir: BorrowedFd<'_>) -> u64 {
-    let files: u64 = file::list_entries(dir)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|name| file::metadata_at(dir, name).ok())
-        .map(|facts| facts.allocated_bytes)
-        .sum();
-    let below: u64 = file::list_directories(dir)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|name| file::open_at(dir, name, file::OpenMode::Directory).ok())
-        .map(|directory| allocated_bytes(directory.as_fd()))
-        .sum();
-    files + below
 }

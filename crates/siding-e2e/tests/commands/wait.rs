@@ -117,6 +117,22 @@ fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     stop_all(&sandbox);
 }
 
+/// Another process may be creating a task whose directory is young and has no journal. The wait for
+/// such a task ends at its bound, and other tasks can satisfy it.
+#[test]
+fn a_wait_for_a_task_that_is_being_created_ends_at_its_bound() {
+    let sandbox = sandbox();
+    let ended = run_to_end(&sandbox, "exit 3");
+    let unborn = "b-4k7q0n2m8x5t";
+    std::fs::create_dir(sandbox.state_dir().join("tasks").join(unborn)).expect("test directory");
+    let done = sandbox.siding(&["wait", "--timeout", "10ms", unborn]).run().expect_code(124);
+    assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
+    assert!(done.stderr_text().contains("not ended within the bound of 10ms"), "{done}");
+    let args = ["wait", "--json", "--any", "--timeout", "10ms", unborn, &ended];
+    let view = run_ok(&sandbox, &args).json();
+    assert_eq!((&view["reason"], &view["by"][0]["task_id"]), (&json!("satisfied"), &json!(ended)));
+}
+
 /// A task that is named several times is reported once.
 #[test]
 fn a_task_given_twice_is_reported_once() {

@@ -83,3 +83,22 @@ fn task_end_during_a_turn_queues_no_prompt() {
     assert!(!sandbox.path("args").exists(), "a prompt was queued during a turn");
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }
+
+/// A waiter that has slept during a whole turn wakes the agent, because the waiter of that turn's
+/// end has exited in its favor.
+#[test]
+fn task_end_after_a_later_turn_queues_a_prompt() {
+    let sandbox = sandbox();
+    let path = install_fake_codex(&sandbox);
+    let _open = send_event(&sandbox, &path, "session-start", json!({"source": "startup"}));
+    start_gated_task(&sandbox);
+    let _stop = send_event(&sandbox, &path, "stop", json!({}));
+    let first = wait_for_waiter(&sandbox);
+    let _prompt = send_event(&sandbox, &path, "user-prompt-submit", json!({"prompt": "go on"}));
+    let _stop = send_event(&sandbox, &path, "stop", json!({}));
+    eventually("the other waiter has exited", || list_waiters(&sandbox) == [first]);
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
+    eventually("a prompt is queued", || sandbox.path("args").exists());
+    eventually("the waiter has exited", || list_waiters(&sandbox).is_empty());
+    let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
+}

@@ -3,6 +3,8 @@
 use std::os::fd::AsFd as _;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::Signal;
+use siding_e2e::processes::{self, Process};
 use siding_e2e::{Invocation, Sandbox, Terminal, eventually};
 
 use crate::support::{Task, create_file, sandbox, shell_on, wait_for_file_command};
@@ -110,6 +112,28 @@ fn typed_text_is_discarded_and_reported_once() {
     let shown = terminal.scrollback_text();
     assert_eq!(shown.matches("was discarded").count(), 1, "{shown}");
     assert!(!shown.contains("hunter2") && !shown.contains("again"), "{shown}");
+}
+
+/// Text that was pasted just before the end of the command does not reach the shell either, even if
+/// the kernel has not yet passed all of it to the terminal's reader: one read buffer has 4 KiB.
+#[test]
+fn a_paste_before_the_end_of_the_command_is_discarded() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let call = run_on(&sandbox, &terminal).spawn();
+    terminal.wait_for_row("up");
+    let program = *processes::descendants(call.process().pid).first().expect("setsid has a child");
+    let program = Process::from_pid(program).expect("the call waits");
+    program.signal(Signal::STOP);
+    eventually("the call is stopped", || processes::state(program.pid) == Some('T'));
+    terminal.send_keys(&"touch pasted\n".repeat(1_200));
+    create_file(&sandbox, "go");
+    let task = Task::only(&sandbox);
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
+    program.signal(Signal::CONT);
+    let _ended = call.wait().expect_code(7);
+    assert!(!has_unread_input(&terminal), "the shell would execute the rest");
+    task.expect_stopped();
 }
 
 /// A command with a screen of its own, such as an editor, cannot receive keys. siding says so, and

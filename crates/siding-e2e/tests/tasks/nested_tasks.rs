@@ -77,9 +77,12 @@ fn outer_task_ends_while_the_inner_runs() {
         let outer = Task::from_view(&sandbox, &view);
         let inner = wait_for_started_task(&sandbox, &outer);
         assert!(!inner.marked_processes().is_empty());
+        let proof = r#""proof":"no descendant of its shim belongs to it""#;
+        assert!(outer.journal().contains(proof), "the inner shim is a child of the outer one");
         create_file(&sandbox, "go");
         assert_eq!(inner.wait_outcome(), json!({"kind": "exited", "code": 0}));
         inner.expect_stopped();
+        assert!(inner.journal().contains(r#""proof":"ECHILD""#));
         assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 3}));
     });
 }

@@ -20,7 +20,7 @@ const NARROW: Screen = Screen { width: 360, height: 740, scheme: "dark" };
 /// Returns the elements without a name for screen readers.
 const FIND_UNNAMED: &str = "
     const all = document.querySelectorAll(
-        'a, button, input:not([type=hidden]), select, nav, [role=region], svg[role=img]');
+        'a, button, input:not([type=hidden]), select, nav, [role=region], svg[role]');
     return [...all].filter((e) => !e.closest('[hidden]') && !e.getAttribute('aria-label')
         && !e.getAttribute('aria-labelledby') && !e.textContent.trim() && !e.labels?.length)
         .map((e) => e.outerHTML.slice(0, 200));";

@@ -61,6 +61,8 @@ fn svg_shows_every_step_with_its_state() {
     for (picture, words) in [(planned, ["waiting", "waiting"]), (ran, ["ok", "failed"])] {
         let document = roxmltree::Document::parse(&picture)
             .unwrap_or_else(|error| panic!("{error}: {picture}"));
+        let role = document.root_element().attribute("role");
+        assert_eq!(role, Some("group"), "screen readers see the titles");
         let steps: Vec<_> = document
             .descendants()
             .filter(|node| node.has_tag_name(("http://www.w3.org/2000/svg", "rect")))

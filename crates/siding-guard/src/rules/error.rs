@@ -53,9 +53,12 @@ pub enum RuleError {
         /// Name of the rule that contains the matcher.
         rule: String,
     },
-    /// A matcher has `shape` and another condition, which cannot both hold.
-    #[error("{source_}: rule `{rule}`: `shape` must be the only key of its `when`")]
-    CombinedShape {
+    /// A matcher has conditions on several kinds of observations, which cannot all hold: calls,
+    /// assignments, reads, writes, and constructs of the text.
+    #[error(
+        "{source_}: rule `{rule}`: `sets`, `reads`, `writes` with `overwrites`, `shape`, and the other keys each need a `when` of their own"
+    )]
+    CombinedKinds {
         /// The file with the rule or the exception.
         source_: RuleSource,
         /// Name of the rule that contains the matcher, or to which the exception belongs.

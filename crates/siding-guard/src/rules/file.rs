@@ -83,10 +83,10 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// The conditions of a match. All conditions that are present and apply to the kind of the
-/// observation must hold. Unless the comment of a field says otherwise, a list holds if at least
-/// one of its entries holds.
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+/// The conditions of a match, all of which are about the same kind of observation. All conditions
+/// that are present must hold. Unless the comment of a field says otherwise, a list holds if at
+/// least one of its entries holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
     /// The program's name without directories.
@@ -101,7 +101,8 @@ pub(super) struct RawMatcher {
     pub(super) args: Vec<String>,
     /// Operands with which `args` is not compared.
     pub(super) args_except: Vec<String>,
-    /// Operands that must all be absent.
+    /// Operands that must all be absent. With `writes` or `overwrites`, files that the redirection
+    /// must not write.
     pub(super) not_args: Vec<String>,
     /// The last of several operands, or the value of `--target-directory`: the destination of `cp`.
     pub(super) target: Vec<String>,
@@ -149,10 +150,27 @@ pub(super) struct RawMatcher {
 }
 
 impl RawMatcher {
-    /// Returns whether the matcher has `shape` and another condition, which cannot both hold.
-    pub(super) fn combines_shape(&self) -> bool {
-        let alone = Self { shape: self.shape, ..Self::default() };
-        self.shape.is_some() && *self != alone
+    /// Returns whether the matcher has conditions on several kinds of observations. One
+    /// observation has one kind, so that not all of the conditions could hold.
+    pub(super) fn combines_kinds(&self) -> bool {
+        let call = Self {
+            sets: vec![],
+            reads: vec![],
+            writes: vec![],
+            overwrites: vec![],
+            shape: None,
+            ..self.clone()
+        };
+        let assignment = Self { sets: self.sets.clone(), ..Self::default() };
+        let read = Self { reads: self.reads.clone(), ..Self::default() };
+        let write = Self {
+            writes: self.writes.clone(),
+            overwrites: self.overwrites.clone(),
+            not_args: self.not_args.clone(),
+            ..Self::default()
+        };
+        let construct = Self { shape: self.shape, ..Self::default() };
+        [call, assignment, read, write, construct].iter().all(|alone| alone != self)
     }
 }
 

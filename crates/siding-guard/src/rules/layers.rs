@@ -179,8 +179,8 @@ impl Rules {
             Ok(matchers) if matchers.is_empty() || matchers.iter().any(Matcher::is_empty) => {
                 Err(RuleError::EmptyMatcher { source_, rule })
             }
-            Ok(_) if raw.iter().any(RawMatcher::combines_shape) => {
-                Err(RuleError::CombinedShape { source_, rule })
+            Ok(_) if raw.iter().any(RawMatcher::combines_kinds) => {
+                Err(RuleError::CombinedKinds { source_, rule })
             }
             Ok(matchers) => Ok(matchers),
         }

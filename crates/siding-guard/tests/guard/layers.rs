@@ -133,9 +133,39 @@ fn rule_file_errors_name_file_and_line() {
     assert!(matches!(lay(&empty), RuleError::EmptyMatcher { .. }));
     let except = "[[except]]\nrule = \"rm-root\"\nwhen = [{ no_args = true }]";
     assert!(matches!(lay(except), RuleError::EmptyMatcher { .. }));
-    let combined = except.replace("no_args = true", "shape = \"polling\", program = [\"x\"]");
-    let expected = "rule `rm-root`: `shape` must be the only key of its `when`";
-    assert!(message(&combined).ends_with(expected));
+}
+
+/// A matcher that matched either of its keys would exempt, in an exception, all calls of a program
+/// or all writes of a file.
+#[test]
+fn keys_about_different_things_are_refused_in_one_matcher() {
+    let add = |layer, when: &str| {
+        let text = format!("[[except]]\nrule = \"rm-root\"\nwhen = [{{ {when} }}]");
+        Rules::builtin().add_layer(&text, source(layer))
+    };
+    for when in [
+        "program = [\"tee\"], writes = [\"/tmp/**\"]",
+        "program = [\"tee\"], reads = [\"/tmp/**\"]",
+        "program = [\"git\"], sets = [\"GIT_DIR=*\"]",
+        "program = [\"x\"], shape = \"polling\"",
+        "reads = [\"/tmp/**\"], writes = [\"/tmp/**\"]",
+        "sets = [\"A=*\"], overwrites = [\"/tmp/**\"]",
+        "writes = [\"/tmp/**\"], words = [\"-a\"]",
+        "reads = [\"/tmp/**\"], not_args = [\"/tmp/x\"]",
+        "shape = \"polling\", no_args = true",
+    ] {
+        let error = add(Layer::User, when).expect_err(when);
+        assert!(matches!(error, RuleError::CombinedKinds { .. }), "{when}: {error}");
+    }
+    for when in [
+        "program = [\"tee\"], args = [\"/tmp/**\"], not_args = [\"/tmp/x\"], sets = []",
+        "writes = [\"/tmp/**\"], overwrites = [\"/srv/**\"], not_args = [\"/tmp/x\"]",
+        "reads = [\"/tmp/**\"]",
+        "sets = [\"A=*\"]",
+        "shape = \"polling\"",
+    ] {
+        add(Layer::User, when).expect(when);
+    }
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Draws a timeline as SVG.
 //!
 //! The picture is self-contained: it has no script and loads nothing. Its colors follow the color
-//! scheme of the viewer. No fact is shown only by a color, and each bar and mark has a title. In a
-//! picture without links, only a pointer shows the titles. Equal timelines and links give equal
-//! bytes.
+//! scheme of the viewer. No fact is shown only by a color, and each bar and mark has a title for a
+//! pointer and a screen reader. Equal timelines and links give equal bytes.
 
 mod style;
 
@@ -105,15 +104,11 @@ impl Picture<'_> {
             Some(_) | None => &now,
         };
         let summary = self.timeline.counts.describe();
-        // The content of an element with the role `img` is hidden from screen readers, and links in
-        // it could not be reached.
-        let role = match self.links {
-            SvgLinks::None => "img",
-            SvgLinks::ToTasks(_) => "group",
-        };
+        // The content of an element with the role `img`, such as titles and links, is hidden from
+        // screen readers.
         let _writing_to_string = write!(
             self.out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"siding-timeline\" role=\"{role}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"siding-timeline\" role=\"group\" \
              aria-labelledby=\"timeline-title timeline-desc\" width=\"{width}\" \
              height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
              font-family=\"ui-monospace, monospace\" font-size=\"11\">\n\

@@ -221,6 +221,7 @@ fn the_picture_is_valid_and_inert() {
         assert_eq!(picture, render_svg(&timeline, links), "equal timelines give equal bytes");
         let document = roxmltree::Document::parse(&picture).expect("valid XML");
         let root = document.root_element();
+        assert_eq!(root.attribute("role"), Some("group"), "screen readers see the titles");
         let has_child = |name: &str| {
             root.children().any(|node| node.has_tag_name(("http://www.w3.org/2000/svg", name)))
         };

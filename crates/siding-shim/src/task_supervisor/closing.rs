@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-use siding_core::processes::tree;
 use siding_model::duration;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{Phase, StopIntent, StopReason};
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 
+use crate::process_tree::ProcessTree;
+
 /// Returns the text of the proof that no process of a task is left, or of the reason why there is
-/// no proof. `ended` is the task's next phase. `gave_up` is whether the kill ended without a proof,
-/// and `is_discovered` whether the processes were not descendants of the shim.
+/// no proof. `ended` is the task's next phase. `gave_up` is whether the kill ended without a proof.
 pub(super) fn format_proof(
+    tree: &ProcessTree,
     state: &TaskState,
     ended: &Phase,
     gave_up: bool,
-    is_discovered: bool,
 ) -> &'static str {
-    let is_released = matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. });
-    match (gave_up, is_discovered) {
-        _ if is_released => "none: it was released and continues",
-        (true, _) => "none: not everything could be ended",
-        (false, true) => tree::proof_without_shim(state),
-        (false, false) => "ECHILD",
+    if matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. }) {
+        "none: it was released and continues"
+    } else if gave_up {
+        "none: not everything could be ended"
+    } else {
+        tree.proof(state)
     }
 }
 

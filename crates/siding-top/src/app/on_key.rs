@@ -40,6 +40,13 @@ impl App {
             _ => {}
         }
         self.message = None;
+        let effects = self.on_bound_key(key);
+        self.open_waiting_report();
+        effects
+    }
+
+    /// Handles a key on the page, or in the box or input line over it.
+    fn on_bound_key(&mut self, key: Key) -> Vec<Effect> {
         match self.overlay.take() {
             None => self.on_page_key(key),
             Some(Overlay::Prompt { kind, text }) => self.on_prompt_key(kind, text, key),
@@ -269,7 +276,7 @@ impl App {
         if !row.is_live() {
             return self.show_error(format!("{} has already ended: {}", row.id, row.state_text));
         }
-        let command = one_line(&row.title(), QUESTION_COMMAND_COLUMNS);
+        let command = one_line(&row.title_line(), QUESTION_COMMAND_COLUMNS);
         let processes = match row.processes {
             Some(count) if count > 1 => format!(" and its {count} processes"),
             Some(_) | None => String::new(),
@@ -300,8 +307,8 @@ impl App {
                 }
                 return Vec::new();
             }
-            Key::Char(c) if text.len() < MAX_PROMPT_BYTES => text.push(c),
-            Key::Paste(pasted) if text.len() + pasted.len() < MAX_PROMPT_BYTES => {
+            Key::Char(c) if text.len() + c.len_utf8() <= MAX_PROMPT_BYTES => text.push(c),
+            Key::Paste(pasted) if text.len() + pasted.len() <= MAX_PROMPT_BYTES => {
                 text.extend(pasted.chars().filter(|c| !c.is_control()));
             }
             Key::Backspace => {

@@ -15,6 +15,7 @@ fn rows() -> Vec<TaskRow> {
     ended.state = RowState::Failed;
     ended.state_text = "exited 2".to_owned();
     ended.final_elapsed_ms = Some(10);
+    ended.title = "all of it".to_owned();
     vec![
         sample_row("b-a00000000000", "npm test"),
         sample_row("b-b00000000000", "cargo build"),
@@ -130,6 +131,16 @@ fn durations_and_input_are_asked_for() {
 }
 
 #[test]
+fn the_id_the_command_and_the_path_are_copied() {
+    let mut app = sample_app();
+    let copy = |text: &str| Effect::Copy(text.to_owned());
+    assert_eq!(
+        press(&mut app, "GyYp"),
+        [copy("b-c00000000000"), copy("make"), copy("/state/tasks/x/output")]
+    );
+}
+
+#[test]
 fn why_opens_the_processes_of_a_task() {
     let mut app = sample_app();
     assert_eq!(
@@ -149,16 +160,44 @@ fn why_opens_the_processes_of_a_task() {
 }
 
 #[test]
+fn an_input_line_has_a_maximum_length() {
+    let mut app = sample_app();
+    let length = |app: &App| {
+        let Some(Overlay::Prompt { text, .. }) = &app.overlay else { panic!("{:?}", app.overlay) };
+        text.len()
+    };
+    press(&mut app, "i");
+    app.on_key(Key::Paste("x".repeat(4095)));
+    press(&mut app, "你");
+    assert_eq!(length(&app), 4095, "a character of three bytes does not fit");
+    press(&mut app, "yz");
+    assert_eq!(length(&app), 4096);
+    app.on_key(Key::Ctrl('u'));
+    app.on_key(Key::Paste("x".repeat(4097)));
+    assert_eq!(length(&app), 0);
+    app.on_key(Key::Paste("x".repeat(4096)));
+    assert_eq!(length(&app), 4096);
+}
+
+#[test]
 fn a_report_does_not_interrupt_typing() {
     let mut app = sample_app();
     press(&mut app, "i");
-    app.show_report("stopped", Vec::new());
-    assert!(matches!(app.overlay, Some(Overlay::Prompt { .. })));
+    for title in ["one", "two"] {
+        app.show_report(title, Vec::new());
+    }
+    press(&mut app, "yes");
+    let Some(Overlay::Prompt { text, .. }) = &app.overlay else { panic!("{:?}", app.overlay) };
+    assert_eq!(text, "yes");
     press(&mut app, "\x1b");
-    app.show_report("stopped", Vec::new());
-    assert!(matches!(app.overlay, Some(Overlay::Report { .. })));
-    press(&mut app, "q");
+    for expected in ["one", "two"] {
+        let Some(Overlay::Report { title, .. }) = &app.overlay else { panic!("{:?}", app.overlay) };
+        assert_eq!(title, expected);
+        press(&mut app, "q");
+    }
     assert_eq!(app.overlay, None);
+    app.show_report("three", Vec::new());
+    assert!(matches!(app.overlay, Some(Overlay::Report { .. })));
 }
 
 #[test]

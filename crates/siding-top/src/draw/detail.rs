@@ -44,7 +44,7 @@ fn draw_title(app: &App, row: &TaskRow, canvas: &mut Canvas) {
         let left = format_ms(deadline.ms_since(app.now));
         spans.push((Tone::Faint, format!("  ends in {left}")));
     }
-    spans.push((Tone::Normal, format!("  {}", row.title())));
+    spans.push((Tone::Normal, format!("  {}", row.title_line())));
     draw_spans(app, canvas, 0, &spans);
 }
 

@@ -114,7 +114,7 @@ impl TaskCells<'_> {
             Column::ShortId => (plain, task.id.to_string().chars().take(SHORT_ID_CHARS).collect()),
             Column::Id => (plain, task.id.to_string()),
             Column::State => (state_tone, task.state_text.clone()),
-            Column::Command => (plain, task.title()),
+            Column::Command => (plain, task.title_line()),
             Column::Elapsed => (plain, task.time_text(self.now, false)),
             Column::TimeBar => (plain, task.time_text(self.now, true)),
             Column::Silence => (state_tone, task.silence_text(self.now)),

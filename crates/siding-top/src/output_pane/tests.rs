@@ -112,7 +112,7 @@ fn a_search_finds_text_outside_of_the_loaded_part() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
     let mut search = |needle: &str, direction| {
-        let outcome = pane.search(needle, direction, &mut source).unwrap();
+        let outcome = pane.search(needle, direction, SIZE, &mut source).unwrap();
         (outcome, shown(&pane).pop().unwrap())
     };
     let found = |line: &str| (SearchOutcome::Found, line.to_owned());
@@ -123,12 +123,27 @@ fn a_search_finds_text_outside_of_the_loaded_part() {
 }
 
 #[test]
+fn a_search_forward_starts_at_the_first_visible_line() {
+    let mut source = numbered(30);
+    let mut pane = opened(&mut source);
+    let outcome = pane.search("line 1", Direction::Forward, SIZE, &mut source).unwrap();
+    assert_eq!(outcome, SearchOutcome::NotFound, "the lines above are not searched");
+    assert!(pane.is_following());
+    let outcome = pane.search("", Direction::Backward, SIZE, &mut source).unwrap();
+    assert_eq!((outcome, pane.hit), (SearchOutcome::Found, Some(19)));
+    pane.go_to_end(&mut source).unwrap();
+    let outcome = pane.search("line", Direction::Forward, SIZE, &mut source).unwrap();
+    assert_eq!((outcome, pane.hit), (SearchOutcome::Found, Some(26)));
+}
+
+#[test]
 fn a_search_continues_where_it_has_read_its_maximum() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
     pane.search_bytes = 1 << 20;
     pane.go_to_start(&mut source).unwrap();
-    let mut search = |needle: &str, direction| pane.search(needle, direction, &mut source).unwrap();
+    let mut search =
+        |needle: &str, direction| pane.search(needle, direction, SIZE, &mut source).unwrap();
     let mut outcomes = vec![search("line 399999", Direction::Forward)];
     while outcomes.last() == Some(&SearchOutcome::Unfinished) {
         outcomes.push(search("", Direction::Forward));

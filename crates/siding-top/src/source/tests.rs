@@ -1,6 +1,7 @@
-use siding_live::TaskUsage;
+use siding_core::store::StateDir;
+use siding_live::{LiveOptions, TaskUsage};
 use siding_model::evidence::{Certainty, WhyVerdict};
-use siding_model::id::SessionId;
+use siding_model::id::{SessionId, TaskKind};
 use siding_model::limits::Breach;
 use siding_model::outcome::LimitKind;
 use siding_model::task_view::{OutputView, PlacementKind, PlacementView};
@@ -10,7 +11,7 @@ use super::*;
 fn running_task() -> LiveTask {
     LiveTask::from_view(TaskView {
         task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
-        kind: siding_model::id::TaskKind::LocalBash,
+        kind: TaskKind::LocalBash,
         session_id: SessionId::implicit(),
         name: None,
         command: "make".to_owned(),
@@ -149,4 +150,23 @@ fn the_most_important_reason_is_shown() {
     assert_eq!(reason(&task), "runs on far");
     let lost = ended_task(Outcome::Lost { why: "rebooted".to_owned() });
     assert_eq!(reason(&lost), "lost: rebooted");
+}
+
+#[test]
+fn the_title_of_a_task_that_runs_siding_is_its_name() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open(&dir.path().join("state")).expect("opens");
+    let live = LiveView::open(root, LiveOptions::default()).expect("opens");
+    let now = Present { awake: MonotonicMs(9_000), wall: UnixMs(0) };
+    let texts = |task: &LiveTask| {
+        let row = task_row(&live, task, now);
+        (row.title, row.command)
+    };
+    let expected = |title: &str| (title.to_owned(), "make".to_owned());
+    let mut task = running_task();
+    assert_eq!(texts(&task), expected("make"));
+    task.view.name = Some("build".to_owned());
+    assert_eq!(texts(&task), expected("build: make"));
+    task.view.kind = TaskKind::LocalAgent;
+    assert_eq!(texts(&task), expected("build"));
 }

@@ -36,9 +36,15 @@ const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two checks of whether `codex queue` has ended.
 const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts the waiter of a conversation whose turn ends. The waiter exits immediately if the
-/// conversation has another one.
+/// Records the end of a turn, and starts the waiter of the conversation. The waiter exits
+/// immediately if the conversation has another one. Does nothing if the host's process does not own
+/// the session.
 pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Result<(), Failure> {
+    if !conversation.sessions()?.contains(&conversation.session) {
+        return Ok(());
+    }
+    // The waiter could not record the end itself: a prompt may be sent before the waiter runs.
+    session::record_turn_end(&conversation.root, &conversation.session)?;
     let failed = |error| Failure::new(format!("could not start the waiter for notices: {error}"));
     let owner = conversation.owner.pid.to_string();
     let mut waiter = Command::new(SELF_PROGRAM_PATH)
@@ -67,10 +73,9 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
 /// (proc(5)).
 const SELF_PROGRAM_PATH: &str = "/proc/self/exe";
 
-/// Waits for a notice and queues a prompt for it, unless a turn has started meanwhile: the hooks of
-/// that turn deliver the notice, and the turn's end starts another waiter. Also returns without a
-/// prompt if the conversation has another waiter, or if the host's process does not own the session
-/// or exits.
+/// Waits for a notice and queues a prompt for it, unless a turn is running: the hooks of that turn
+/// deliver the notice, and the turn's end starts another waiter. Also returns without a prompt if
+/// the conversation has another waiter, or if the host's process does not own the session or exits.
 pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode, Failure> {
     let Conversation { root, session, owner } = conversation;
     if !conversation.sessions()?.contains(session) {
@@ -78,14 +83,13 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
     }
     let outbox = Outbox::new(root, session.clone(), Consumer::agent())?;
     let Some(_keeps_alive) = outbox.try_become_waiter()? else { return Ok(ExitCode::SUCCESS) };
-    let turns = session::count_turns(root, session)?;
     descriptor::raise_open_limit();
     let mut follower = OutboxFollower::for_owner(&outbox, *owner, SHIM_PROGRAM)?;
     let stderr = std::io::stderr();
     loop {
         if has_waking_notice(conversation, &mut follower)? {
             std::thread::sleep(OTHER_HOOKS_GRACE);
-            if session::count_turns(root, session)? != turns {
+            if !session::is_between_turns(root, session)? {
                 return Ok(ExitCode::SUCCESS);
             }
             if has_waking_notice(conversation, &mut follower)? {

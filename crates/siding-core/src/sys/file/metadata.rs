@@ -21,6 +21,8 @@ pub struct FileMetadata {
     pub is_socket: bool,
     /// Whether the file is a regular file.
     pub is_file: bool,
+    /// Whether the file is a directory.
+    pub is_directory: bool,
     /// The device and the inode. No other existing file has the same pair.
     pub identity: (u64, u64),
 }
@@ -102,13 +104,15 @@ pub fn set_modified_ms(fd: impl AsFd, wall_ms: i64) -> io::Result<()> {
 }
 
 fn metadata_from_stat(stat: &rustix::fs::Stat) -> FileMetadata {
+    let file_type = FileType::from_raw_mode(stat.st_mode);
     FileMetadata {
         len: stat.st_size.unsigned_abs(),
         allocated_bytes: stat.st_blocks.unsigned_abs() * 512,
         uid: stat.st_uid,
         mode: stat.st_mode & 0o7777,
-        is_socket: FileType::from_raw_mode(stat.st_mode) == FileType::Socket,
-        is_file: FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
+        is_socket: file_type == FileType::Socket,
+        is_file: file_type == FileType::RegularFile,
+        is_directory: file_type == FileType::Directory,
         identity: (stat.st_dev, stat.st_ino),
     }
 }

@@ -22,6 +22,10 @@ use crate::task::readiness::output_scan::OutputScan;
 use crate::task::readiness::port;
 use crate::task::watch::{TaskWatch, WatchError};
 
+/// Time for which even a shorter wait waits for a shim that is starting or exiting, in
+/// milliseconds: such a task may have ended already.
+const MIN_CONNECT_MS: u64 = 200;
+
 /// The reason why a wait could not be started or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
@@ -52,6 +56,16 @@ pub enum WaitError {
         /// The error of the system call.
         source: io::Error,
     },
+}
+
+impl WaitError {
+    /// Returns whether the shim of a task could not be reached in time.
+    fn is_timeout(&self) -> bool {
+        match self {
+            Self::Watch(WatchError::Io { source, .. }) => source.kind() == io::ErrorKind::TimedOut,
+            Self::Watch(_) | Self::Pattern { .. } | Self::Output { .. } | Self::Io { .. } => false,
+        }
+    }
 }
 
 /// A condition that one task has met.
@@ -108,6 +122,7 @@ impl WaitResult {
 pub struct Waiter<'r> {
     pub(super) root: &'r StateDir,
     pub(super) conditions: Vec<Condition>,
+    /// The tasks in the order of the call, without those that had no shim before the time limit.
     pub(super) tasks: Vec<WaitedTask<'r>>,
     pub(super) wait: WaitState,
     started: MonotonicMs,
@@ -157,10 +172,17 @@ impl<'r> Waiter<'r> {
     ) -> Result<Self, WaitError> {
         let began = clock::monotonic_now();
         let patterns = conditions.iter().map(output_pattern).collect::<Result<Vec<_>, _>>()?;
-        let tasks = ids
-            .iter()
-            .map(|id| WaitedTask::open(root, program, *id, &patterns))
-            .collect::<Result<Vec<_>, _>>()?;
+        let connect_until = began.plus_ms(bound_ms.max(MIN_CONNECT_MS));
+        let mut tasks = Vec::with_capacity(ids.len());
+        for id in ids {
+            match WaitedTask::open(root, program, *id, &patterns, connect_until) {
+                Ok(task) => tasks.push(task),
+                // Another process is still starting the task, which has therefore met no condition.
+                // The first check ends the wait, unless another task satisfies it.
+                Err(error) if error.is_timeout() && clock::monotonic_now() >= connect_until => {}
+                Err(error) => return Err(error),
+            }
+        }
         let asking = conditions.iter().map(start_http_probe).collect::<Result<_, _>>()?;
         let has_files = conditions.iter().any(|one| matches!(one, Condition::File(_)));
         Ok(Self {
@@ -278,8 +300,9 @@ impl<'r> WaitedTask<'r> {
         program: &'r CStr,
         id: TaskId,
         patterns: &[Option<Regex>],
+        connect_until: MonotonicMs,
     ) -> Result<Self, WaitError> {
-        let mut watch = TaskWatch::open(root, program, id)?;
+        let mut watch = TaskWatch::open_until(root, program, id, connect_until)?;
         let scans = patterns.iter().map(|pattern| pattern.clone().map(OutputScan::new)).collect();
         let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
         if patterns.iter().any(Option::is_some) {

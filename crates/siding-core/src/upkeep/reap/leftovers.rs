@@ -18,6 +18,10 @@ use crate::store::{
 use crate::sys::{clock, file, procfs};
 use crate::task::recover::is_being_created;
 
+/// Maximum number of entries of a task's directory whose disk space is counted. siding creates about
+/// ten.
+const MAX_TASK_ENTRIES: usize = 10_000;
+
 /// Removes the control groups that ended tasks have left.
 pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
     let left = leftover_groups(root, survey).into_iter();
@@ -139,16 +143,11 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns the disk space of the entries in a task's directory, in bytes, without the content of
-/// subdirectories. Zero if the task was removed or its directory cannot be read.
+/// Returns the disk space of the content of a task's directory, in bytes. A task may write there as
+/// well; see [`file::allocated_below`] about the bounds. Zero if the task was removed or its
+/// directory cannot be read.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
-    let Ok(dir) = root.task_dir(id) else { return 0 };
-    let names = file::list_entries(&dir).unwrap_or_default();
-    names
-        .iter()
-        .filter_map(|name| file::metadata_at(&dir, name).ok())
-        .map(|facts| facts.allocated_bytes)
-        .sum()
+    root.task_dir(id).map_or(0, |dir| file::allocated_below(&dir, MAX_TASK_ENTRIES))
 }
 
 fn expired_step(task: &EndedTask<TaskId>) -> ReapStep {

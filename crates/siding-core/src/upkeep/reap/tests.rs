@@ -15,6 +15,7 @@ use siding_model::outcome::{LeaderEnd, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, Record};
 use siding_model::signal::Signal;
+use siding_model::size::Bytes;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::*;
@@ -269,6 +270,21 @@ fn a_task_directory_with_names_that_are_not_utf8_is_removed() {
     let steps = reap_all(&place.root, UNUSED_PROGRAM, &limits, || ()).expect("works");
     assert!(matches!(&steps[..], [ReapStep::Expired { .. }]), "{steps:?}");
     assert!(!dir.exists());
+}
+
+#[test]
+fn retention_counts_the_bytes_in_subdirectories_of_a_task() {
+    let place = ReapFixture::new();
+    let id = place.add_task(DEAD_PROCESS, Some(clock::unix_now()), "cli");
+    let dir = place.path(&format!("tasks/{id}/cache"));
+    std::fs::create_dir(&dir).expect("made");
+    std::fs::write(dir.join("large"), vec![7; 1 << 20]).expect("written");
+    let (session, news) = crate::notices::caller_notices(&place.root, id).expect("readable");
+    crate::notices::ack_returned(&place.root, &session, &news).expect("noted");
+    let limits = RetentionLimits { bytes: Bytes(1 << 20), ..RetentionLimits::default() };
+    let steps = reap_all(&place.root, UNUSED_PROGRAM, &limits, || ()).expect("works");
+    let [ReapStep::Expired { bytes, .. }] = &steps[..] else { panic!("{steps:?}") };
+    assert!(*bytes > 1 << 20, "{bytes}");
 }
 
 #[test]
