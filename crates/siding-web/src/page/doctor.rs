@@ -5,7 +5,6 @@ use siding_core::upkeep::doctor::{self, Check, DoctorVerdict};
 use siding_model::text::one_line;
 
 use super::chrome::{self, NavItem};
-use super::format;
 use super::table::{CellKind, table};
 use crate::context::WebContext;
 
