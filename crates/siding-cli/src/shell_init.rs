@@ -19,9 +19,8 @@ pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result
             .with_hint("install siding in a directory whose name is"));
     };
     let template = include_str!("shell_init/line.sh");
-    // A session's name needs no quotes: see `SessionId`. Outside a sandbox the host supervisor may
-    // have adopted the shell before the shell reads this script; then only this line sets the
-    // variable.
+    // A session's name needs no quotes: see `SessionId`. The host supervisor may have adopted a
+    // sandboxed shell before the shell reads this script; then only this line sets the variable.
     let export_line = session.map_or_else(
         || ":".to_owned(),
         |session| format!("export SIDING_SESSION=${{SIDING_SESSION:-{session}}}"),

@@ -6,8 +6,8 @@ pub struct TaskUsage {
     /// CPU time used since the previous sample in percent of one CPU, so a task with two busy
     /// threads has 200. `None` after the first sample, and after the first one with a new shim.
     pub cpu_percent: Option<f64>,
-    /// The resident memory of all processes in bytes. Pages that processes share count once for
-    /// each of them.
+    /// The resident memory of all processes in bytes. A page that several processes share is counted
+    /// once for each process.
     pub memory_bytes: u64,
     /// The ids of the processes, without the shim. If their measurement takes more than two
     /// seconds, CPU time and memory are those of the first ones, at least 512.

@@ -57,8 +57,8 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// The span of a starter below which a task's span belongs: the content of the variable
-/// `TRACEPARENT`.
+/// A span and its trace, in the format of the variable `TRACEPARENT` (W3C Trace Context). A task's
+/// span is a child of the span in this variable of its starter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct TraceParent {

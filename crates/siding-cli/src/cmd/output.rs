@@ -156,7 +156,7 @@ impl Args {
             Some(since) => since,
             None if self.all || !self.is_unfiltered() => 0,
             // A person expects the whole text at every call, as from docker and journalctl.
-            None if !self.json && !self.follow && caller::is_person_at_stdout() => 0,
+            None if !self.json && !self.follow && caller::is_person_by_settings() => 0,
             None => cursor,
         };
         Ok(ReadStart { from, cursor })

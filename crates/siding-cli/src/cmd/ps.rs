@@ -190,6 +190,10 @@ impl Args {
 
     fn print_table(&self, root: &StateDir, found: TaskList) -> Result<(), Failure> {
         let TaskList { mut views, unopened, .. } = found;
+        if views.is_empty() && self.running {
+            errln!("siding: no task is running; `siding ps` lists those that have ended");
+            return Ok(());
+        }
         if views.is_empty() {
             report_no_tasks();
             return Ok(());

@@ -433,8 +433,8 @@ pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 #[must_use]
 pub fn command_for_report(pid: i32) -> String {
     const MAX_COMMAND_COLUMNS: usize = 160;
-    // The text for a command with a pipeline has the path of the command's descriptor at its end,
-    // after about 300 bytes.
+    // For a command with a pipeline, the shell's `-c` argument ends with the path of the command's
+    // descriptor, which begins after about 300 bytes.
     const MAX_COMMAND_BYTES: usize = 1024;
     let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
     // The arguments of a task's shell, and of its children until they call execve(2), are a

@@ -66,6 +66,11 @@ fn a_person_sees_the_output_at_every_call() {
         assert!(shown.starts_with("one\ntwo\n"), "{args:?}: {shown}");
         assert_eq!(paged, None);
     }
+    let terminal = Terminal::new(80, 10);
+    let pipeline = format!("{} | cat > piped", sandbox.siding_line(&["output", id]));
+    let _done = sandbox.host("sh", &["-c", &pipeline]).on_terminal(&terminal).run().expect_code(0);
+    let piped = std::fs::read_to_string(sandbox.path("piped")).expect("the pipeline wrote it");
+    assert_eq!(piped, "one\ntwo\n");
     let program = sandbox.siding(&["output", id]).run().expect_code(0);
     assert_eq!(program.stdout_text(), "");
     let (shown, _) = show_output(&sandbox, &[id], &[("CLAUDECODE", "1")]);

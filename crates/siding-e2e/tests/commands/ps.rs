@@ -151,8 +151,8 @@ fn a_person_learns_that_nothing_is_running_and_which_task_ended_last() {
     assert!(lines[0].starts_with("siding: nothing is running; the last task ended "), "{text}");
     assert!(lines[0].ends_with(" ago:"), "{text}");
     assert!(lines[1].starts_with(&format!("{last}  exited 3 after ")), "{text}");
-    // A program gets the message about an empty list.
     let piped = run_ok(&sandbox, &args);
     assert_eq!(piped.stdout_text(), "");
-    assert_eq!(piped.stderr_text(), "siding: no tasks; `siding run -- COMMAND` starts one\n");
+    let message = "siding: no task is running; `siding ps` lists those that have ended\n";
+    assert_eq!(piped.stderr_text(), message);
 }

@@ -149,8 +149,8 @@ impl ForgeryScenario {
     }
 }
 
-/// Asserts that a call has neither crashed nor hung nor printed data from outside. A start of a
-/// command must succeed.
+/// Asserts that a call has neither crashed nor hung nor printed data from outside. A `siding run`
+/// must also exit with 0.
 #[track_caller]
 fn check_call(what: &str, args: &[&str], done: &ProgramOutput) {
     assert_no_crash_or_hang(done);

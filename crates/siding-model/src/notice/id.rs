@@ -103,7 +103,8 @@ impl Consumer {
     }
 
     /// Returns the consumer of `siding notices` at the terminal of a person, who has read what was
-    /// printed there. It differs from [`Self::person`], to whom a notification may have been lost.
+    /// printed there. [`Self::person`] is a separate consumer, because a desktop notification may
+    /// have been missed.
     #[must_use]
     pub fn terminal() -> Self {
         Self("terminal".to_owned())

@@ -56,7 +56,7 @@ pub fn parse_answer(body: &[u8]) -> ExportAnswer {
     }
     let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
     let partial = answer.partial_success.unwrap_or_default();
-    // The encoding writes numbers of 64 bits as texts, and collectors write both forms.
+    // OTLP's JSON encoding writes a 64-bit integer as a string, but some collectors write a number.
     let text = partial.rejected_spans.as_str().map(str::parse);
     let rejected = text.and_then(Result::ok).or(partial.rejected_spans.as_u64()).unwrap_or(0);
     let message = Some(partial.error_message).filter(|message| !message.is_empty());

@@ -22,8 +22,9 @@ Examples:
 
 Acknowledging a notice again has no effect.")]
 pub(super) struct Args {
-    /// Ids of notices; or tasks: ids, unique prefixes, names, or `@` for the last one (default for a
-    /// person: the notices that the last `siding notices` has printed)
+    /// Ids of notices. A task (an id, a unique prefix, a name, or `@` for the last one) stands for
+    /// all its notices so far (default for a person: the notices that the last `siding notices`
+    /// printed)
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Consumer that received the notices (default: agent; for a person: terminal)

@@ -206,8 +206,8 @@ impl ProcessExplainer<'_> {
         })
     }
 
-    /// Returns a text that names the holders of a file's lock. `None` if the kernel lists no lock
-    /// of the file, or if the file cannot be identified.
+    /// Returns a text that names the holders of a file's lock, or says that the kernel does not show
+    /// them. `None` if the kernel lists no lock of the file, or if the file cannot be identified.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
         let file = LockedFile::from_fd(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
