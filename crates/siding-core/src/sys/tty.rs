@@ -16,7 +16,7 @@ use super::{descriptor, file, poll, signals};
 
 /// Maximum number of reads with which unread input is discarded, so that a program that writes to
 /// the terminal without a pause cannot prevent the end of a mode. Together they discard 1 MiB; the
-/// kernel holds back at most about 70 KiB.
+/// kernel holds back at most about 8 KiB.
 const MAX_DISCARDING_READS: usize = 256;
 
 /// A terminal in a mode in which it delivers each key as it is pressed, without echoing it.

@@ -126,7 +126,8 @@ fn a_paste_before_the_end_of_the_command_is_discarded() {
     let program = Process::from_pid(program).expect("the call waits");
     program.signal(Signal::STOP);
     eventually("the call is stopped", || processes::state(program.pid) == Some('T'));
-    terminal.send_keys(&"touch pasted\n".repeat(1_200));
+    // More than a read buffer, and less than the 12 KiB at which a write to the terminal blocks.
+    terminal.send_keys(&"touch pasted\n".repeat(600));
     create_file(&sandbox, "go");
     let task = Task::only(&sandbox);
     assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
