@@ -101,7 +101,7 @@ pub(crate) fn terminal_columns() -> Option<usize> {
     terminal::columns(std::io::stderr())
 }
 
-/// Writes a message of siding to standard error as [`print`] does. A terminal gets the lines
+/// Writes a message of siding to standard error as [`print()`] does. A terminal gets the lines
 /// wrapped; programs read the lines of a pipe or a file, which are unchanged.
 pub(crate) fn print_message(text: &str) -> ReaderState {
     match terminal_columns() {
