@@ -61,7 +61,7 @@ impl Model {
             Change::Extend(number) => {
                 if let Some(id) = choose(&self.running, *number) {
                     self.extensions += 1;
-                    state.extend_task(id, self.extensions);
+                    state.extend_task(id, 60_000 * self.extensions);
                 }
             }
             Change::End { task, code } => {

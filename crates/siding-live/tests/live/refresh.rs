@@ -47,7 +47,7 @@ fn a_refresh_reports_what_appeared_changed_ended_and_was_removed() {
     assert_eq!(changes, Changes { appeared: only(second), ..Changes::default() });
     assert!(!poll::is_readable(view.source()));
 
-    state.extend_task(first, 7);
+    state.extend_task(first, 60_000);
     assert!(poll::is_readable(view.source()));
     let changes = view.refresh().expect("readable");
     assert_eq!(changes, Changes { changed: only(first), ..Changes::default() });
@@ -223,7 +223,7 @@ fn after_lost_events_everything_is_compared_with_the_files() {
     }
     std::fs::remove_file(&one).expect("removed");
     // The kernel drops the events of these changes.
-    state.extend_task(busy, 1);
+    state.extend_task(busy, 60_000);
     state.end_task(ends, 1);
     state.remove_task(removed);
     let appeared = state.start_task();
