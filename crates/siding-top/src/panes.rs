@@ -37,15 +37,14 @@ pub(crate) fn tab_lines(
     now: MonotonicMs,
 ) -> Vec<PaneLine> {
     let root = view.root();
-    let read_history = || siding_live::read_history(root, task.id());
-    let read_state = || read_history().and_then(|history| history.state);
+    let read_state = || Some(root.task_dir(task.id()).ok()?.read().ok()?.state);
     match tab {
         DetailTab::Output => Vec::new(),
         DetailTab::Processes => process_lines(task),
         DetailTab::Limits => {
             read_state().map(|state| limits::format_limits(task, &state, now)).unwrap_or_default()
         }
-        DetailTab::Events => read_history()
+        DetailTab::Events => siding_live::read_history(root, task.id())
             .map(|history| history.events.iter().map(format_event).collect())
             .unwrap_or_default(),
         DetailTab::Notices => notice_lines(root, task),
