@@ -28,7 +28,8 @@ fn prompts_end_immediately_without_input() {
 }
 
 /// A file or the pipe of a pipeline is passed on, in the foreground and in the background, byte for
-/// byte.
+/// byte, even if the shell still holds its copy of the read end, as it does for a moment after it
+/// has started the pipeline.
 #[test]
 fn own_stdin_is_passed_on() {
     let sandbox = sandbox();
@@ -39,6 +40,7 @@ fn own_stdin_is_passed_on() {
         format!("{run} < file"),
         format!("cat file | {run}"),
         format!("cat file | {run} | cat"),
+        format!("exec 3< <(cat file); {run} <&3; true"),
         format!("cat file | {}", sandbox.siding_line(&["run", "--", "tr -d q | cat"])),
         sandbox.siding_line(&["run", "--stdin", "./file", "--", "cat"]),
     ] {

@@ -45,8 +45,9 @@ pub enum CallerStdin {
     /// A file or pipe that was opened for this process alone: `siding run … < FILE`, or the end of
     /// a pipeline.
     Own,
-    /// A file or pipe that the parent process holds too, or may hold, such as the input of a script
-    /// or of an agent's tool. A command that read it would take the bytes from the others, or would
+    /// A file or pipe that the parent process reads as its own standard input, a pipe that the
+    /// parent writes to, or anything that the parent may hold so: the input of a script or of an
+    /// agent's tool. A command that read it would take the bytes from the others, or would
     /// wait for bytes that are never written.
     Shared,
     /// Anything else, such as a terminal, `/dev/null` or a socket; also a closed descriptor.
@@ -64,15 +65,19 @@ pub fn caller_stdin() -> CallerStdin {
             return CallerStdin::Other;
         }
     }
-    // A shell closes its copies of a pipe before it waits for the pipeline. A parent that holds any
-    // end of the pipe is the writer, or has inherited the pipe as well. A parent that may not be
-    // inspected is treated as if it held the pipe.
+    // A parent that may not be inspected is treated as if it held the file or pipe.
     let parent = i32::try_from(parent_id()).unwrap_or_default();
     let descriptors = inspect_process::open_fds(parent);
     let holds_stdin = |fd: i32| {
         inspect_process::fd_target(parent, fd).is_some_and(|target| is_same_object(target, stdin))
     };
-    if descriptors.is_empty() || descriptors.into_iter().any(|(fd, ..)| holds_stdin(fd)) {
+    // The parent has inherited its own standard input, and has created a pipe that it writes to. A
+    // read end elsewhere proves nothing: a shell closes its copy only after it has started the last
+    // program of a pipeline, which may be later than this call.
+    let may_share =
+        |fd: i32, is_writable: bool| fd == 0 || (is_writable && stdin.kind == TargetKind::Fifo);
+    let shares = |(fd, _, is_writable)| may_share(fd, is_writable) && holds_stdin(fd);
+    if descriptors.is_empty() || descriptors.into_iter().any(shares) {
         return CallerStdin::Shared;
     }
     CallerStdin::Own
