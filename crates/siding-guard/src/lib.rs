@@ -25,4 +25,7 @@ pub use examples::{ExampleResults, FailedExample};
 pub use parse::MAX_SCRIPT_BYTES;
 pub use rules::{Examples, GuardVerdict, Layer, Rule, RuleError, RuleSource, RuleWarning, Rules};
 pub use task_words::parse_task_command;
-pub use verdict::{ExecMode, Finding, GuardReport, ParseCompleteness, judge, resolve_commands};
+pub use verdict::{
+    ExecMode, Finding, GuardReport, ParseCompleteness, judge, judge_with_environment,
+    resolve_commands,
+};

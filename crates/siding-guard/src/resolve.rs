@@ -33,4 +33,4 @@ mod wrappers;
 pub(crate) use expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 pub(crate) use observation::{Call, Construct, Observation};
 pub(crate) use programs::{is_known, runs_arguments};
-pub(crate) use walk::walk;
+pub(crate) use walk::{text_with_environment, walk};

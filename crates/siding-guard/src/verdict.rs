@@ -6,7 +6,7 @@ use crate::ast::Span;
 use crate::parse::MAX_SCRIPT_BYTES;
 use crate::resolve::{
     Call, FIELD_SEPARATOR, NONEMPTY_MARKER, Observation, PID_LOOKUP_MARKER, UNKNOWN_MARKER,
-    is_known, walk,
+    is_known, text_with_environment, walk,
 };
 use crate::rules::{GuardVerdict, Rule, Rules};
 
@@ -82,11 +82,27 @@ pub struct Finding {
 /// [`MAX_SCRIPT_BYTES`], is not parsed, and the built-in rules judge it as `ask`.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {
-    let (observations, is_understood) = walk(text);
+    judge_with_environment(text, &[], rules, mode)
+}
+
+/// Judges a bash text that runs with these additional variables in its environment, which are
+/// judged like assignments before the text.
+///
+/// The spans of the findings refer to the variables, each in a line `NAME=value`, followed by the
+/// text. Otherwise the same as [`judge`].
+#[must_use]
+pub fn judge_with_environment(
+    text: &str,
+    environment: &[(String, String)],
+    rules: &Rules,
+    mode: ExecMode,
+) -> GuardReport {
+    let (observations, is_understood) = walk(text, environment);
+    let judged = text_with_environment(text, environment);
     let mut findings: Vec<Finding> = vec![];
     for observation in &observations {
         for rule in matching_rules(observation, rules, mode) {
-            findings.push(build_finding(rule, observation, text, mode));
+            findings.push(build_finding(rule, observation, &judged, mode));
         }
     }
     findings.sort_by(|a, b| (a.span, &a.rule).cmp(&(b.span, &b.rule)));
@@ -144,7 +160,7 @@ pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
             std::iter::once(call.program.as_str()).chain(words).collect::<Vec<_>>().join(" ");
         line.replace([UNKNOWN_MARKER, NONEMPTY_MARKER, PID_LOOKUP_MARKER, FIELD_SEPARATOR], "?")
     };
-    let (observations, _) = walk(text);
+    let (observations, _) = walk(text, &[]);
     let calls = observations.iter().filter_map(|seen| match seen {
         Observation::Call(call) if call.unknown_wrapper.is_none() => {
             Some((call.span, command_line(call)))

@@ -94,37 +94,63 @@ impl Walker {
                 continue;
             };
             self.walk_word(value, context);
-            if STARTUP_FILE_VARIABLES.contains(&assignment.name.as_str()) {
-                let file = expand::expand_unsplit(value, &self.variables, 0);
-                self.queue_script_file(&file, context);
-            }
             let is_certain = !assignment.is_append;
             let choices = expand::count_choices(std::slice::from_ref(value), &self.variables);
-            let values: Vec<String> = (0..choices.min(MAX_CHOICES))
+            let values: Vec<Field> = (0..choices.min(MAX_CHOICES))
                 .map(|choice| {
-                    let text = expand::expand_unsplit(value, &self.variables, choice).text;
-                    let before = assignment.is_append.then(|| {
+                    let mut field = expand::expand_unsplit(value, &self.variables, choice);
+                    if assignment.is_append {
                         let before = self.variables.get(&assignment.name, choice);
-                        before.unwrap_or_else(|| UNKNOWN_MARKER.to_string())
-                    });
-                    before.unwrap_or_default() + &text
+                        let before = before.unwrap_or_else(|| UNKNOWN_MARKER.to_string());
+                        field.text.insert_str(0, &before);
+                    }
+                    field
                 })
                 .collect();
-            for value_text in &values {
-                let text = format!("{}={value_text}", assignment.name);
-                self.observations
-                    .push(Observation::Assignment { text: Arg { text, span: value.span } });
-                self.queue_value_subscripts(&assignment.name, value_text, value.span);
-            }
-            if is_command_variable(&assignment.name) {
-                for text in &values {
-                    self.queue_value_as_command(text, value.span, context);
-                }
+            for value in &values {
+                self.record_assignment(&assignment.name, value, context);
             }
             let variables = Rc::make_mut(&mut self.variables);
             for (number, value) in values.into_iter().enumerate() {
-                variables.set(&assignment.name, value, is_certain && number == 0);
+                variables.set(&assignment.name, value.text, is_certain && number == 0);
             }
+        }
+    }
+
+    /// Sets a variable to the value that an option of a program gives it: `--env NAME=VALUE`.
+    pub(super) fn assign_option(&mut self, name: &str, value: Field, context: &ExecContext) {
+        self.record_assignment(name, &value, context);
+        // Other keys of the table, such as `ERREXIT_KEY`, are not names of variables.
+        if is_variable_name(name) {
+            Rc::make_mut(&mut self.variables).set(name, value.text, true);
+        }
+    }
+
+    /// Records an assignment, and queues the commands that run because of the value.
+    fn record_assignment(&mut self, name: &str, value: &Field, context: &ExecContext) {
+        let text = format!("{name}={}", value.text);
+        self.observations.push(Observation::Assignment { text: Arg { text, span: value.span } });
+        self.queue_value_subscripts(name, &value.text, value.span);
+        if STARTUP_FILE_VARIABLES.contains(&name) {
+            self.queue_script_file(value, context);
+        }
+        self.queue_environment_value(name, value, context);
+    }
+
+    /// Queues the commands that programs run because of a variable in their environment: the value
+    /// of a variable such as `GIT_PAGER`, or the body of a function that bash imports.
+    pub(super) fn queue_environment_value(
+        &mut self,
+        name: &str,
+        value: &Field,
+        context: &ExecContext,
+    ) {
+        let is_function = name.starts_with("BASH_FUNC_") && name.ends_with("%%");
+        if let Some(body) = value.text.strip_prefix("()").filter(|_| is_function) {
+            let body = Field { text: body.to_owned(), offset: None, ..value.clone() };
+            self.queue_field(&body, context);
+        } else if is_command_variable(name) {
+            self.queue_value_as_command(&value.text, value.span, context);
         }
     }
 
@@ -197,7 +223,7 @@ const COMMAND_VARIABLES: &[&str] = &[
 ];
 
 /// Returns whether programs run the value of this variable as a command.
-pub(super) fn is_command_variable(variable: &str) -> bool {
+fn is_command_variable(variable: &str) -> bool {
     COMMAND_VARIABLES.contains(&variable)
 }
 

@@ -1,7 +1,6 @@
 //! Resolves calls of programs whose arguments are shell texts, and of programs that join their
 //! arguments to form a shell text.
 
-use super::assignments::is_command_variable;
 use super::embedded_shells;
 use super::expand::{Field, NONEMPTY_MARKER};
 use super::fan_out;
@@ -267,20 +266,12 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
             walker.queue_field(&field, context);
             return true;
         }
-        // The body of a bash function that is exported in the environment.
-        if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
-        {
-            walker.queue_field(
-                &Field { text: body.to_owned(), offset: None, ..field.clone() },
-                context,
-            );
-        } else if let Some((_name, value)) =
-            text.split_once('=').filter(|(name, _)| is_command_variable(name))
-        {
-            walker.queue_value_as_command(value, field.span, context);
-        } else if !text.starts_with('-') && !text.contains('=') {
-            break;
+        if text.starts_with('-') {
+            continue;
         }
+        let Some((name, value)) = text.split_once('=') else { break };
+        let value = Field { text: value.to_owned(), offset: None, ..field.clone() };
+        walker.queue_environment_value(name, &value, context);
     }
     false
 }

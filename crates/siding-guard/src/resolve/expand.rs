@@ -33,7 +33,8 @@ pub(crate) struct Field {
     pub(crate) was_split: bool,
     /// The name of a variable with an unknown value, if the field consists only of this variable.
     pub(crate) variable: Option<String>,
-    /// Whether the field has braces that were not expanded, because there are too many words.
+    /// Whether the field has braces that were not expanded, because there are too many braces or
+    /// words.
     pub(crate) has_unexpanded_braces: bool,
 }
 

@@ -35,8 +35,8 @@ const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-newermt",
 ];
 
-/// Returns patterns for the paths that a program lists, or the marker if the program looks up
-/// process ids by name. Returns `None` for a call that is not known to do either.
+/// Returns patterns for the paths that a program lists, or [`PID_LOOKUP_MARKER`] if the program
+/// lists or looks up process ids. Returns `None` for a call that is not known to do either.
 pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> {
     match program {
         "find" | "bfs" => Some(find_patterns(args)),

@@ -193,7 +193,7 @@ mod tests {
     use crate::resolve::{Construct, Observation, walk};
 
     fn reports_taken_input(text: &str) -> bool {
-        let (seen, _) = walk(text);
+        let (seen, _) = walk(text, &[]);
         seen.iter().any(|seen| {
             matches!(seen, Observation::Construct { construct: Construct::InputTaken, .. })
         })

@@ -1,5 +1,7 @@
 //! Resolves calls of siding itself, whose commands may run a command line.
 
+use std::rc::Rc;
+
 use super::code_arguments::queue_option_values;
 use super::expand::Field;
 use super::observation::Construct;
@@ -106,19 +108,45 @@ pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &Exec
         return;
     };
     let (options, words) = command.split_options(rest);
-    let unknown = options.iter().find(|(_, kind)| *kind == WordKind::UnknownOption);
-    if let Some((option, _)) = unknown
+    let unknown = options.iter().find(|option| option.kind == WordKind::UnknownOption);
+    if let Some(option) = unknown
         && context.unknown_wrapper.is_none()
     {
-        walker.report_construct(Construct::UnknownOption, option.span);
+        walker.report_construct(Construct::UnknownOption, option.word.span);
     }
-    let has_limit = |(field, _): &(&Field, WordKind)| field.text.starts_with("--timeout");
+    let has_limit = |option: &SidingOption| option.word.text.starts_with("--timeout");
     let is_bounded = context.has_timeout || options.iter().any(has_limit);
     let context = &ExecContext { has_timeout: is_bounded, ..context.clone() };
+    // The variables of `--env` apply only to the command line.
+    let before = Rc::clone(&walker.variables);
+    for (name, value) in options.iter().filter_map(SidingOption::assignment) {
+        walker.assign_option(name, value, context);
+    }
     match words {
         [] => {}
         [text] => walker.queue_field(text, context),
         words => walker.resolve_call(words, words[0].span, context),
+    }
+    walker.variables = before;
+}
+
+/// A word before the command line.
+struct SidingOption<'f> {
+    word: &'f Field,
+    kind: WordKind,
+    /// The value of the option, if it is the next word.
+    value: Option<&'f Field>,
+}
+
+impl<'f> SidingOption<'f> {
+    /// Returns the variable that `--env` sets, and its value.
+    fn assignment(&self) -> Option<(&'f str, Field)> {
+        let (field, text) = match self.word.text.strip_prefix("--env")? {
+            "" => (self.value?, self.value?.text.as_str()),
+            attached => (self.word, attached.strip_prefix('=')?),
+        };
+        let (name, value) = text.split_once('=')?;
+        Some((name, Field { text: value.to_owned(), offset: None, ..field.clone() }))
     }
 }
 
@@ -139,18 +167,19 @@ enum WordKind {
 impl SidingCommand {
     /// Splits the words after the command's name into the options and the command line, as siding's
     /// parser does. An unknown option is assumed to have no value.
-    fn split_options<'f>(&self, args: &'f [Field]) -> (Vec<(&'f Field, WordKind)>, &'f [Field]) {
+    fn split_options<'f>(&self, args: &'f [Field]) -> (Vec<SidingOption<'f>>, &'f [Field]) {
         let mut options = vec![];
         let mut rest = args;
         while let Some((first, after)) = rest.split_first() {
             let kind = self.word_kind(&first.text);
-            match kind {
+            let value = match kind {
                 WordKind::Command => break,
                 WordKind::Separator => return (options, after),
-                WordKind::Option | WordKind::UnknownOption => rest = after,
-                WordKind::OptionWithValue => rest = after.get(1..).unwrap_or_default(),
-            }
-            options.push((first, kind));
+                WordKind::Option | WordKind::UnknownOption => None,
+                WordKind::OptionWithValue => after.first(),
+            };
+            rest = &after[usize::from(value.is_some())..];
+            options.push(SidingOption { word: first, kind, value });
         }
         (options, rest)
     }

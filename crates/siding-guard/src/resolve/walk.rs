@@ -20,15 +20,36 @@ const MAX_TOTAL_BYTES: usize = 512 << 10;
 /// Maximum number of choices of variable values and directories with which one command is resolved.
 pub(super) const MAX_CHOICES: usize = 16;
 
-/// Returns the observations about a text, and whether the whole text could be parsed.
-pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
+/// Returns the observations about a text that runs with these additional variables in its
+/// environment, and whether the whole text could be parsed. The spans are those of
+/// [`text_with_environment`].
+pub(crate) fn walk(text: &str, environment: &[(String, String)]) -> (Vec<Observation>, bool) {
     // `${x@P}` runs the substitutions in the value of `x`, which may be any variable.
     let mut walker = Walker { expands_values: text.contains("@P}"), ..Walker::default() };
-    walker.queue_text(text.to_owned(), Origin::Verbatim(0), &ExecContext::default());
+    let context = ExecContext::default();
+    let mut start = 0;
+    for (name, value) in environment {
+        let line = environment_line(name, value);
+        let span = Span { start, end: start + line.len() - 1 };
+        let field = Field { text: value.clone(), span, ..Field::default() };
+        walker.assign_option(name, field, &context);
+        start += line.len();
+    }
+    walker.queue_text(text.to_owned(), Origin::Verbatim(start), &context);
     while let Some(item) = walker.queue.pop_front() {
         walker.run_item(item);
     }
     walker.finish()
+}
+
+/// Returns the text that the spans of [`walk`] refer to: a line for each variable, then the text.
+pub(crate) fn text_with_environment(text: &str, environment: &[(String, String)]) -> String {
+    let lines = environment.iter().map(|(name, value)| environment_line(name, value));
+    lines.chain([text.to_owned()]).collect()
+}
+
+fn environment_line(name: &str, value: &str) -> String {
+    format!("{name}={value}\n")
 }
 
 /// The execution context of a command, which follows from the command's place in the text.

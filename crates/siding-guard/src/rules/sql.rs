@@ -1,4 +1,4 @@
-//! Removes strings that are only compared with values from SQL.
+//! Removes from an SQL text the strings that it only compares with values.
 
 use std::borrow::Cow;
 

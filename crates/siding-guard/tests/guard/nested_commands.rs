@@ -1,7 +1,7 @@
 //! Tests that commands nested in other texts are found, and that data that looks like a command is
 //! ignored.
 
-use siding_guard::GuardVerdict;
+use siding_guard::{ExecMode, GuardVerdict, Rules, judge_with_environment};
 
 use crate::{assert_finding, judge_foreground, matched_rules};
 
@@ -83,6 +83,66 @@ fn command_lines_of_siding_are_found_behind_its_options() {
         ["siding run --net none -- ls", "siding run -- ls --no-such", "siding run ls -- --no-such"]
     {
         assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn variables_that_siding_sets_for_a_command_line_are_judged_like_assignments() {
+    for text in [
+        "siding run --env GIT_PAGER='rm -rf ~' -- git log",
+        "siding run --keep --env=GIT_PAGER='rm -rf ~' -b 'git log'",
+        "siding run --env A=1 --env GIT_SSH_COMMAND='sh -c \"rm -rf ~\"' git fetch",
+        "siding run --env T=~ 'rm -rf $T'",
+        "siding run --env T=~ -- bash -c 'rm -rf $T'",
+        "siding run --env 'BASH_FUNC_x%%=() { rm -rf ~; }' x",
+        "siding monitor --env PROMPT_COMMAND='ls; rm -rf ~' --match x bash",
+        "echo 'rm -rf ~' > e; siding run --env BASH_ENV=e -- bash -c ls",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    assert_finding("siding run --env HUSKY=0 -- git commit", GuardVerdict::Ask, "bypass");
+    // A key of the guard's own table is no variable: `rm` runs even if `cd` fails.
+    let text = "siding run --env 'set -e=1' 'cd build; rm -rf *'";
+    assert_finding(text, GuardVerdict::Ask, "rm-here");
+    for text in [
+        "siding run --env GIT_PAGER=cat -- git log",
+        "siding run --env GIT_PAGER='head -50' -- git log",
+        "siding run --env NOTE='rm -rf ~' -- ls",
+        "siding run -- ls --env GIT_PAGER='rm -rf ~'",
+        "siding run --env T=build 'rm -rf $T'",
+        // The variable is set only for the command line of siding.
+        "siding run --env T=~ -- ls; rm -rf \"$T\"",
+    ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn variables_that_a_tool_sets_for_a_text_are_judged_like_assignments() {
+    let findings = |name: &str, value: &str, text: &str| {
+        let environment = [("A".to_owned(), "1".to_owned()), (name.to_owned(), value.to_owned())];
+        let rules = Rules::builtin();
+        let report = judge_with_environment(text, &environment, &rules, ExecMode::Foreground);
+        let seen = report.findings.into_iter().map(|finding| (finding.rule, finding.text));
+        (report.verdict, seen.collect::<Vec<_>>())
+    };
+    for (name, value, text, verdict, rule, span) in [
+        ("GIT_PAGER", "rm -rf ~", "git log", GuardVerdict::Deny, "rm-root", "GIT_PAGER=rm -rf ~"),
+        ("T", "~", "ls; rm -rf $T", GuardVerdict::Deny, "rm-root", "rm -rf $T"),
+        ("NOTE", "x", "ls; rm -rf ~", GuardVerdict::Deny, "rm-root", "rm -rf ~"),
+        ("HUSKY", "0", "git commit -m x", GuardVerdict::Ask, "bypass", "HUSKY=0"),
+    ] {
+        let (found_verdict, found) = findings(name, value, text);
+        assert_eq!(found_verdict, verdict, "{name}: {found:?}");
+        assert!(found.contains(&(rule.to_owned(), span.to_owned())), "{name}: {found:?}");
+    }
+    for (name, value, text) in [
+        ("GIT_PAGER", "cat", "git log"),
+        ("HUSKY", "1", "git commit -m x"),
+        ("NOTE", "rm -rf ~", "ls"),
+        ("T", "build", "rm -rf $T"),
+    ] {
+        assert_eq!(findings(name, value, text), (GuardVerdict::Allow, vec![]), "{name}");
     }
 }
 

@@ -90,6 +90,22 @@ impl HookInput {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }
 
+    /// Returns the variables in the tool's arguments, as siding's tool `run` reads them: the object
+    /// may be a JSON text, and the values numbers or truth values. `run` refuses other values.
+    pub(super) fn environment(&self) -> Vec<(String, String)> {
+        let parsed = match self.tool_input.as_ref().and_then(|input| input.get("env")) {
+            Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+            given => given.cloned().unwrap_or_default(),
+        };
+        let Value::Object(variables) = parsed else { return Vec::new() };
+        let to_text = |value: Value| match value {
+            Value::String(text) => Some(text),
+            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        };
+        variables.into_iter().filter_map(|(name, value)| Some((name, to_text(value)?))).collect()
+    }
+
     /// Returns the commands of the tool calls that have returned: those of a finished batch, or the
     /// one of the event's own call. Commands after the first `MAX_BATCH_COMMANDS` are omitted.
     pub(super) fn returned_commands(&self) -> Vec<&str> {
@@ -143,6 +159,23 @@ mod tests {
             ExecMode::Foreground
         );
         assert_eq!(parse_event(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
+    }
+
+    #[test]
+    fn the_variables_of_a_call_are_read_as_its_tool_reads_them() {
+        let variables = |env: &str| -> Vec<String> {
+            let event = parse_event(&format!(r#"{{"tool_input":{{"command":"x","env":{env}}}}}"#));
+            event.environment().into_iter().map(|(name, value)| format!("{name}={value}")).collect()
+        };
+        for env in
+            [r#"{"A":"x y","B":0,"C":true,"D":[]}"#, r#""{\"A\":\"x y\",\"B\":0,\"C\":true}""#]
+        {
+            assert_eq!(variables(env), ["A=x y", "B=0", "C=true"], "{env}");
+        }
+        for env in ["null", "7", r#""A=1""#, "[]", "{}"] {
+            assert_eq!(variables(env), [""; 0], "{env}");
+        }
+        assert!(parse_event("{}").environment().is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Asks the guard before a tool runs a command.
 
-use siding_guard::{ExecMode, GuardReport, GuardVerdict, judge};
+use siding_guard::{ExecMode, GuardReport, GuardVerdict, judge_with_environment};
 
 use super::HookAnswer;
 use super::attendance::is_attended;
@@ -8,15 +8,18 @@ use super::host::HookHost;
 use super::input::HookInput;
 use crate::guard_rules;
 
-/// Answers with the guard's objections to the command. Without an objection, the answer contains no
-/// decision, and the host decides.
+/// Answers with the guard's objections to the command and its variables. Without an objection, the
+/// answer contains no decision, and the host decides.
 pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
     let Some(command) = input.command() else { return HookAnswer::Nothing };
     let mode = input.exec_mode();
     let is_asked = !mode.is_background() || is_attended(input, host);
     let mode = if is_asked { mode } else { ExecMode::Unattended };
     match guard_rules::load_rules() {
-        Ok(rules) => answer_for_judgement(&judge(command, &rules, mode)),
+        Ok(rules) => {
+            let environment = input.environment();
+            answer_for_judgement(&judge_with_environment(command, &environment, &rules, mode))
+        }
         // Without valid rules the guard can neither allow nor deny the command. The hook therefore
         // asks the person, or only shows a warning on a host that cannot ask.
         Err(failure) => HookAnswer::Ask(format!("siding guard: {}", failure.message())),
@@ -33,7 +36,7 @@ fn answer_for_judgement(judgement: &GuardReport) -> HookAnswer {
 
 #[cfg(test)]
 mod tests {
-    use siding_guard::Rules;
+    use siding_guard::{Rules, judge};
 
     use super::*;
 
