@@ -214,7 +214,8 @@ pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool 
 }
 
 /// Returns whether no live session owns the tasks of this session. False if the owner may live
-/// where this process cannot see it, and if the session or an ancestor cannot be read.
+/// where this process cannot see it, and if the session or an ancestor cannot be read. A session
+/// with a damaged journal owns nothing.
 #[must_use]
 pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))

@@ -154,7 +154,7 @@ pub struct DiskUse {
     pub max_bytes: u64,
 }
 
-/// A signal that the reaper sent to a process of another program.
+/// A signal that the reaper sent to a process that no shim supervised.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReapedProcess {
     /// Time of the signal, RFC 3339 in UTC.

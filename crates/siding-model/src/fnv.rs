@@ -3,7 +3,9 @@
 //!
 //! The standard library may change its hasher in any release, so its result cannot name a file that
 //! a later build has to find. FNV is not collision-resistant, and an attacker can construct
-//! collisions: every user of such a file also compares the full text that was hashed.
+//! collisions. Therefore a duplicate, and the record of an installation, is recognized by the full
+//! text that was hashed. The list of exported tasks does not contain this text, because the address
+//! of a collector may contain a secret.
 
 /// The state of a hash, which further bytes extend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

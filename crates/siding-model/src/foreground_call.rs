@@ -34,7 +34,7 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time after the first interrupt after which a person is told how to kill the command, in
 /// milliseconds. Most commands end sooner.
-const INTERRUPT_HINT_MS: u64 = 1_000;
+const INTERRUPT_HINT_MS: u64 = 500;
 
 /// The properties of a call that determine its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +56,9 @@ pub struct CallPolicy {
     /// How long the command has run when the caller shows how to move it to the background; `None`
     /// shows nothing.
     pub hint_after: Option<Duration>,
-    /// Whether a person interrupts the command. Some time after the first interrupt, the caller then
-    /// shows that a second one kills the command, and after half of the grace it also sends the
-    /// task's own signal to a command that ignores SIGINT.
+    /// Whether a person interrupts the command. Some time after the first interrupt, the caller
+    /// then shows that a second one kills the command, and after half of the grace it also sends
+    /// the task's own signal to a command that ignores SIGINT.
     pub is_interrupted_by_person: bool,
     /// Time between the first signal of a stop and the kill, in milliseconds.
     pub grace_ms: u64,
@@ -118,8 +118,11 @@ pub enum CallEvent {
     LeaderEnded,
     /// The task has ended.
     Ended,
-    /// A person interrupts the command (Ctrl-C).
-    Interrupted,
+    /// A person interrupts the command.
+    Interrupted {
+        /// The signal of the key: SIGINT for Ctrl-C, SIGQUIT for `Ctrl-\`.
+        signal: Signal,
+    },
     /// The reader of the output has closed its end.
     ReaderClosed,
     /// The caller no longer wants the result.
@@ -137,7 +140,7 @@ pub enum CallEvent {
 pub enum CallAction {
     /// Waits for the next event.
     Wait,
-    /// Sends [`InterruptGrace::stop_request`], and waits for the end of the task.
+    /// Sends [`ForegroundCall::stop_request`], and waits for the end of the task.
     Interrupt(InterruptGrace),
     /// Sends [`closed_reader_stop`], and waits for the end of the task.
     StopWithoutReader,
@@ -185,17 +188,6 @@ impl InterruptGrace {
             Self::Rest { ms } => Some(ms),
         }
     }
-
-    /// Returns the request to the shim that interrupts the command, with SIGINT as Ctrl-C does. For
-    /// the rest of the grace, the signal is the task's own. `by` is the requester for the journal.
-    #[must_use]
-    pub fn stop_request(self, by: &str) -> ShimRequest {
-        let signal = match self {
-            Self::OfTask | Self::Zero => Some(Signal::INT),
-            Self::Rest { .. } => None,
-        };
-        ShimRequest::Stop { by: by.to_owned(), grace_ms: self.ms(), signal }
-    }
 }
 
 /// Returns the request to the shim that stops a command whose output has no reader. The signal is
@@ -230,8 +222,8 @@ pub struct ForegroundCall {
     /// and after the hand-over. The budget starts with the command, so that even a caller with a
     /// budget of zero learns of a command that does not exist.
     budget_end: Option<MonotonicMs>,
-    /// The moment at which the hint is due; `None` before the command runs, and once the hint was
-    /// shown or has become useless.
+    /// The moment at which the next hint is due: about the hand-over while the command runs, about
+    /// the second interrupt after the first one. `None` if no hint is due.
     hint_at: Option<MonotonicMs>,
     /// The moment at which a command that ignores the first interrupt receives the task's own
     /// signal; `None` before the interrupt, and once the signal was requested.
@@ -240,6 +232,8 @@ pub struct ForegroundCall {
     wants_background: bool,
     /// Number of stops that the call has requested.
     stop_requests: u32,
+    /// The signal of the last interrupt; SIGINT before the first one.
+    interrupt_signal: Signal,
 }
 
 impl ForegroundCall {
@@ -255,6 +249,7 @@ impl ForegroundCall {
             terminate_at: None,
             wants_background: false,
             stop_requests: 0,
+            interrupt_signal: Signal::INT,
         }
     }
 
@@ -295,6 +290,18 @@ impl ForegroundCall {
         }
     }
 
+    /// Returns the request to the shim that interrupts the command, with the signal of the last
+    /// interrupt. For the rest of the grace, the signal is the task's own. `by` is the requester for
+    /// the journal.
+    #[must_use]
+    pub fn stop_request(&self, grace: InterruptGrace, by: &str) -> ShimRequest {
+        let signal = match grace {
+            InterruptGrace::OfTask | InterruptGrace::Zero => Some(self.interrupt_signal),
+            InterruptGrace::Rest { .. } => None,
+        };
+        ShimRequest::Stop { by: by.to_owned(), grace_ms: grace.ms(), signal }
+    }
+
     /// Applies an event to the state, and returns the action for the driver. Once the caller has
     /// returned, no event has an effect.
     pub fn step(&mut self, event: CallEvent, now: MonotonicMs) -> CallAction {
@@ -310,7 +317,7 @@ impl ForegroundCall {
             }
             // A ready task moves to the background as its caller requested.
             CallEvent::Ready if self.is_waiting() => self.hand_over(BackgroundReason::Asked),
-            CallEvent::Interrupted => self.interrupt(now),
+            CallEvent::Interrupted { signal } => self.interrupt(signal, now),
             // The signal that ended the reader may have been meant for the command as well, so an
             // interrupted call waits for the end.
             CallEvent::ReaderClosed if self.stop_requests > 0 => CallAction::Wait,
@@ -398,7 +405,8 @@ impl ForegroundCall {
         CallAction::HandOver(place)
     }
 
-    fn interrupt(&mut self, now: MonotonicMs) -> CallAction {
+    fn interrupt(&mut self, signal: Signal, now: MonotonicMs) -> CallAction {
+        self.interrupt_signal = signal;
         let grace =
             if self.stop_requests == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
         self.stop_requests += 1;
@@ -431,12 +439,15 @@ mod tests {
 
     use super::*;
 
-    const ALL_EVENTS: [CallEvent; 10] = [
+    const CTRL_C: CallEvent = CallEvent::Interrupted { signal: Signal::INT };
+    const CTRL_BACKSLASH: CallEvent = CallEvent::Interrupted { signal: Signal::QUIT };
+    const ALL_EVENTS: [CallEvent; 11] = [
         CallEvent::Started,
         CallEvent::Ready,
         CallEvent::LeaderEnded,
         CallEvent::Ended,
-        CallEvent::Interrupted,
+        CTRL_C,
+        CTRL_BACKSLASH,
         CallEvent::ReaderClosed,
         CallEvent::Cancelled,
         CallEvent::SentToBackground,
@@ -530,7 +541,8 @@ mod tests {
                     | CallAction::Finish
                     | CallAction::Leave(None) => None,
                 };
-                if event == CallEvent::Interrupted && before != CallState::Left {
+                let is_interrupt = matches!(event, CallEvent::Interrupted { .. });
+                if is_interrupt && before != CallState::Left {
                     let first = stops == 0;
                     let grace = if first { InterruptGrace::OfTask } else { InterruptGrace::Zero };
                     prop_assert_eq!(stop, Some(grace));
@@ -632,7 +644,7 @@ mod tests {
         assert_eq!(call.step(CallEvent::Tick, at(41)), CallAction::Wait);
         assert_eq!(call.wake_at(), Some(at(100)));
         // A command that is being stopped cannot be moved to the background any more.
-        interrupted.step(CallEvent::Interrupted, at(1));
+        interrupted.step(CTRL_C, at(1));
         assert_eq!(interrupted.step(CallEvent::Tick, at(40)), CallAction::Wait);
     }
 
@@ -640,7 +652,7 @@ mod tests {
     fn a_command_that_ignores_the_first_interrupt_causes_a_hint_and_then_gets_its_own_signal() {
         let policy = CallPolicy { is_interrupted_by_person: true, budget: None, ..POLICY };
         let mut call = ForegroundCall::new(policy);
-        call.step(CallEvent::Interrupted, at(0));
+        call.step(CTRL_C, at(0));
         // The shim may report the start of the command only after the interrupt.
         call.step(CallEvent::Started, at(10));
         assert_eq!(call.wake_at(), Some(at(INTERRUPT_HINT_MS)));
@@ -653,12 +665,29 @@ mod tests {
         assert_eq!(call.wake_at(), None);
         let request =
             ShimRequest::Stop { by: "user".to_owned(), grace_ms: Some(1_200), signal: None };
-        assert_eq!(rest.stop_request("user"), request);
+        assert_eq!(call.stop_request(rest, "user"), request);
 
         let kill = CallAction::Interrupt(InterruptGrace::Zero);
-        assert_eq!(call.step(CallEvent::Interrupted, at(2_000)), kill);
-        assert_eq!(impatient.step(CallEvent::Interrupted, at(1_200)), kill);
+        assert_eq!(call.step(CTRL_C, at(2_000)), kill);
+        assert_eq!(impatient.step(CTRL_C, at(1_200)), kill);
         assert_eq!(impatient.wake_at(), None);
+    }
+
+    #[test]
+    fn a_stop_request_has_the_signal_of_the_last_key() {
+        let mut call = ForegroundCall::new(POLICY);
+        let request = |grace_ms, signal| ShimRequest::Stop {
+            by: "user".to_owned(),
+            grace_ms,
+            signal: Some(signal),
+        };
+        for (key, grace, expected) in [
+            (CTRL_BACKSLASH, InterruptGrace::OfTask, request(None, Signal::QUIT)),
+            (CTRL_C, InterruptGrace::Zero, request(Some(0), Signal::INT)),
+        ] {
+            assert_eq!(call.step(key, at(0)), CallAction::Interrupt(grace));
+            assert_eq!(call.stop_request(grace, "user"), expected);
+        }
     }
 
     #[test]
@@ -674,18 +703,12 @@ mod tests {
         let mut call = ForegroundCall::new(POLICY);
         call.step(CallEvent::Started, at(0));
         call.step(CallEvent::Tick, at(100));
-        assert_eq!(
-            call.step(CallEvent::Interrupted, at(101)),
-            CallAction::Interrupt(InterruptGrace::OfTask)
-        );
+        assert_eq!(call.step(CTRL_C, at(101)), CallAction::Interrupt(InterruptGrace::OfTask));
         assert_eq!((call.is_waiting(), call.wake_at()), (true, None));
         assert_eq!(call.step(CallEvent::ReaderClosed, at(102)), CallAction::Wait);
         assert_eq!(call.step(CallEvent::Ended, at(103)), CallAction::Finish);
         assert_eq!(call.reader_timeout(), Some(READER_TIMEOUT));
-        assert_eq!(
-            call.step(CallEvent::Interrupted, at(104)),
-            CallAction::Leave(Some(InterruptGrace::Zero))
-        );
+        assert_eq!(call.step(CTRL_C, at(104)), CallAction::Leave(Some(InterruptGrace::Zero)));
     }
 
     #[test]
@@ -700,10 +723,7 @@ mod tests {
         assert_eq!(call.step(CallEvent::ReaderClosed, at(1)), CallAction::StopWithoutReader);
         // The call waits for the end, beyond its budget; Ctrl-C ends the grace.
         assert_eq!(call.step(CallEvent::Tick, at(10_000)), CallAction::Wait);
-        assert_eq!(
-            call.step(CallEvent::Interrupted, at(10_001)),
-            CallAction::Interrupt(InterruptGrace::Zero)
-        );
+        assert_eq!(call.step(CTRL_C, at(10_001)), CallAction::Interrupt(InterruptGrace::Zero));
         assert_eq!(call.step(CallEvent::Ended, at(10_002)), CallAction::Finish);
 
         let mut handed_over = ForegroundCall::new(policy);

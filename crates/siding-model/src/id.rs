@@ -76,6 +76,20 @@ impl TaskKind {
         }
     }
 
+    /// Returns the word for the kind that a person sees.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::LocalBash => "command",
+            Self::LocalAgent => "subagent",
+            Self::RemoteAgent => "remote agent",
+            Self::InProcessTeammate => "teammate",
+            Self::LocalWorkflow => "workflow",
+            Self::MonitorMcp => "monitor of an MCP server",
+            Self::Dream => "dream",
+        }
+    }
+
     /// Returns whether a task of this kind is an agent with its own session, named after the task.
     /// When the agent ends, its tasks pass to the session that started the agent.
     #[must_use]
@@ -526,10 +540,11 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_has_a_unique_letter_name_and_tag() {
+    fn each_kind_has_a_unique_letter_name_label_and_tag() {
         let mut seen = std::collections::HashSet::new();
         for kind in TaskKind::ALL {
-            assert!(seen.insert(kind.letter()), "{kind:?}");
+            assert!(seen.insert(kind.letter().to_string()), "{kind:?}");
+            assert!(seen.insert(kind.label().to_owned()), "{kind:?}");
             assert_eq!(TaskKind::from_bits(kind.tag_bits().unwrap_or(0)), kind);
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }

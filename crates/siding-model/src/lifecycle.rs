@@ -267,8 +267,9 @@ impl Lifecycle {
                 };
                 self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
-            // A second request can shorten the grace, but not extend it, and then sends its signal
-            // if that is another one. The reason of the first request is kept.
+            // A second request can shorten the grace, but not extend it. If it does so after the
+            // first signal, it also sends its own signal, unless that is the same. The reason of
+            // the first request is kept.
             Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
                 let stop = Some(StopIntent { grace, ..intent.clone() });
                 self.enter_phase(Phase::Starting { stop }, None)

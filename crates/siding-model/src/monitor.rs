@@ -16,7 +16,7 @@ use crate::text::cut_head;
 /// task's specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Monitor {
-    /// Regular expression for the reported lines; `None` reports every line.
+    /// Regular expression for the reported lines; `None` reports every line that is not blank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// Records that may be written in a burst.

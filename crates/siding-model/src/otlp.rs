@@ -2,9 +2,9 @@
 //!
 //! A span depends only on the journal of its task, so a repeated export sends the same span with the
 //! same ids. Attribute names are those of OpenTelemetry's conventions for processes and command
-//! lines (version 1.42.0); those that begin with `siding.` have no convention. The command line and
-//! the output are never part of a span unless the caller asks for the command line, because they may
-//! contain secrets.
+//! lines (version 1.42.0); those that begin with `siding.` have no convention. Because they may
+//! contain secrets, a span never contains the output, and the command line only if the caller asks
+//! for it.
 
 mod attribute;
 mod headers;

@@ -150,6 +150,47 @@ pub enum Outcome {
     },
 }
 
+/// The outcomes that lists, marks and colors show in the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutcomeGroup {
+    /// The command exited with code 0.
+    Succeeded,
+    /// The task was stopped or released on request.
+    Stopped,
+    /// Any other end, such as another exit code, a signal, the deadline or a limit; also an end
+    /// that was not observed.
+    Failed,
+}
+
+impl OutcomeGroup {
+    /// Returns the symbol in lists and pictures.
+    #[must_use]
+    pub const fn symbol(self) -> char {
+        match self {
+            Self::Succeeded => '✓',
+            Self::Stopped => '■',
+            Self::Failed => '✗',
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the group, which determines the mark and the color of the outcome.
+    #[must_use]
+    pub const fn group(&self) -> OutcomeGroup {
+        match self {
+            Self::Exited { code: 0 } => OutcomeGroup::Succeeded,
+            Self::Stopped { .. } | Self::Released { .. } => OutcomeGroup::Stopped,
+            Self::Exited { .. }
+            | Self::Signaled { .. }
+            | Self::Deadline { .. }
+            | Self::Limit { .. }
+            | Self::FailedToStart { .. }
+            | Self::Lost { .. } => OutcomeGroup::Failed,
+        }
+    }
+}
+
 impl LeaderEnd {
     /// The sender that is recorded when the kernel killed a process because memory ran out.
     pub const OOM_SENDER: &str = "oom";
@@ -162,6 +203,39 @@ impl LeaderEnd {
 pub fn has_masked_failure(exit_code: u8, stages: &[i32]) -> bool {
     const SIGPIPE_STATUS: i32 = 128 + 13;
     exit_code == 0 && stages.iter().any(|status| ![0, SIGPIPE_STATUS].contains(status))
+}
+
+impl Outcome {
+    /// Returns the exit code of a leader that exited by itself.
+    #[must_use]
+    pub const fn exit_code(&self) -> Option<u8> {
+        match self {
+            Self::Exited { code } => Some(*code),
+            Self::Signaled { .. }
+            | Self::Deadline { .. }
+            | Self::Stopped { .. }
+            | Self::Limit { .. }
+            | Self::FailedToStart { .. }
+            | Self::Released { .. }
+            | Self::Lost { .. } => None,
+        }
+    }
+
+    /// Returns the outcome in one or two words, without its details.
+    #[must_use]
+    pub fn short_text(&self) -> String {
+        let text = match self {
+            Self::Exited { code } => return format!("exited {code}"),
+            Self::Signaled { signal, .. } => return signal.to_string(),
+            Self::Deadline { .. } => "deadline",
+            Self::Stopped { .. } => "stopped",
+            Self::Limit { .. } => "limit",
+            Self::FailedToStart { .. } => "not started",
+            Self::Released { .. } => "released",
+            Self::Lost { .. } => "lost",
+        };
+        text.to_owned()
+    }
 }
 
 impl From<LeaderEnd> for Outcome {

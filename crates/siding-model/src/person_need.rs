@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::advice::is_deadline_near;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutcomeGroup};
 use crate::process::UnixMs;
 use crate::task_view::TaskView;
 
@@ -54,8 +54,5 @@ impl PersonNeed {
 /// Returns whether a task with this outcome ended neither with exit code 0 nor on request.
 #[must_use]
 pub const fn is_failed_outcome(outcome: &Outcome) -> bool {
-    !matches!(
-        outcome,
-        Outcome::Exited { code: 0 } | Outcome::Stopped { .. } | Outcome::Released { .. }
-    )
+    matches!(outcome.group(), OutcomeGroup::Failed)
 }

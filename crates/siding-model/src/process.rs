@@ -24,9 +24,8 @@ pub enum LeaderRef {
     Identified(ProcRef),
     /// The leader without its start time. The start time could not be read from `/proc`, because no
     /// descriptor was left, or because `/proc` hides the processes of other users and the program
-    /// runs as another user.
-    /// The pid identifies the leader only for its shim: the kernel does not reuse the pid of a
-    /// child that the shim has not reaped.
+    /// runs as another user. The pid identifies the leader only for its shim: the kernel does not
+    /// reuse the pid of a child that the shim has not reaped.
     Unidentified {
         /// Pid of the leader.
         pid: i32,
@@ -136,11 +135,35 @@ impl UnixMs {
         Some(Self((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + number(20..23)?))
     }
 
+    /// Returns the date and the time of day, to the second, in a zone with this difference to UTC:
+    /// `2026-11-21 23:41:12`.
+    #[must_use]
+    pub fn format_local(self, utc_offset_ms: i64) -> String {
+        let local = self.plus_ms(utc_offset_ms).rfc3339();
+        let (seconds, _) = local.split_once('.').unwrap_or((local.as_str(), ""));
+        seconds.replace('T', " ")
+    }
+
+    /// Returns the time as [`Self::format_local`] does, with its zone:
+    /// `2026-11-21 23:41:12 +01:00`.
+    #[must_use]
+    pub fn format_local_with_zone(self, utc_offset_ms: i64) -> String {
+        format!("{} {}", self.format_local(utc_offset_ms), format_utc_offset(utc_offset_ms))
+    }
+
     /// Returns the time `ms` milliseconds later.
     #[must_use]
     pub const fn plus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_add(ms))
     }
+}
+
+/// Formats the difference between a time zone and UTC, as in `+01:00`.
+#[must_use]
+pub fn format_utc_offset(utc_offset_ms: i64) -> String {
+    let sign = if utc_offset_ms < 0 { '-' } else { '+' };
+    let minutes = utc_offset_ms.unsigned_abs() / 60_000;
+    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 #[cfg(test)]
@@ -169,6 +192,16 @@ mod tests {
     fn wall_time_is_rfc3339_in_utc() {
         assert_eq!(UnixMs(1_763_764_872_345).rfc3339(), "2025-11-21T22:41:12.345Z");
         assert_eq!(UnixMs(i64::MAX).rfc3339().len(), "9999-12-30T22:00:00.999Z".len());
+    }
+
+    #[test]
+    fn a_local_time_has_the_offset_of_its_zone() {
+        let moment = UnixMs(1_763_764_872_345);
+        let format = |minutes: i64| moment.format_local_with_zone(minutes * 60_000);
+        assert_eq!(format(0), "2025-11-21 22:41:12 +00:00");
+        assert_eq!(format(120), "2025-11-22 00:41:12 +02:00");
+        assert_eq!(format(-330), "2025-11-21 17:11:12 -05:30");
+        assert_eq!(moment.format_local(3_600_000), "2025-11-21 23:41:12");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket and holds one JSON object. A shim
 //! responds to every request after it has carried out or refused the request, with
-//! [`ShimMessage::Done`] or [`ShimMessage::Refused`]. These responses do not name their request:
+//! [`ShimMessage::Done`] or [`ShimMessage::Refused`], and before with the requested facts, if the
+//! request is for facts. These responses do not name their request:
 //! they arrive in the order of the requests, except those that [`ShimRequest::is_answered_later`]
 //! names. A shim pushes every journal record to the subscribers of the task after it has tried to
 //! write the record; if the write fails, for example on a full disk, subscribers receive the record
@@ -81,7 +82,8 @@ pub enum ShimRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// Explain why the task is quiet. The response is [`ShimMessage::Why`] after two samples.
+    /// Explain why the task is quiet. The responses, after two samples, are [`ShimMessage::Why`]
+    /// and then [`ShimMessage::Done`].
     Why,
     /// Report the resource usage of the task. The responses are [`ShimMessage::Usage`] and then
     /// [`ShimMessage::Done`].

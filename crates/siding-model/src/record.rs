@@ -33,12 +33,10 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 /// whose files have their present names (`docs/format.md`).
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
-/// Format of a journal whose specification may have the standard input `inherit`, or
-/// `separate_stderr`.
-pub const FORMAT_WITH_OWN_STREAMS: u32 = 7;
-
-/// Format of a journal whose deadline may count from the move to the background
-/// ([`TaskSpec::deadline_from_background`]). New journals have this format.
+/// Format of a journal whose specification may have the standard input `inherit`, `separate_stderr`,
+/// or a deadline that counts from the move to the background
+/// ([`TaskSpec::deadline_from_background`]). New journals have this format. No released version
+/// wrote format 7.
 pub const FORMAT_WITH_LATER_DEADLINE: u32 = 8;
 
 /// Newest journal format that this build reads.
@@ -253,7 +251,7 @@ pub struct Survivor {
 /// The size of a task's output, and the parts that were not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct OutputTotals {
-    /// Bytes that the task wrote.
+    /// Bytes that the task wrote, stored or not, and those of siding's own line at the end.
     pub bytes: u64,
     /// The part in the middle whose storage was freed, as stream offsets.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,8 +36,8 @@ pub enum UnreadNotices {
     /// The session is alive, so it can request the notices at any time. No age limit applies to the
     /// task.
     ForLiveSession,
-    /// The session has ended and may be resumed, or has no owner. The age limit for ended tasks
-    /// applies to the task.
+    /// The session is over and may be resumed, or is the implicit one, which has no owner. The age
+    /// limit for ended tasks applies to the task.
     ForSession,
 }
 

@@ -195,14 +195,8 @@ fn ended_entry(id: TaskId, outcome: &Outcome, state: &TaskState) -> LogEntry {
     let entry = LogEntry::new(EntryKind::Ended, priority, message)
         .with("SIDING_OUTCOME", outcome_label(outcome))
         .with("SIDING_RAN_MS", &ran_ms.to_string());
-    match outcome {
-        Outcome::Exited { code } => entry.with("SIDING_EXIT_CODE", &code.to_string()),
-        Outcome::Signaled { .. }
-        | Outcome::Deadline { .. }
-        | Outcome::Stopped { .. }
-        | Outcome::Limit { .. }
-        | Outcome::FailedToStart { .. }
-        | Outcome::Released { .. }
-        | Outcome::Lost { .. } => entry,
+    match outcome.exit_code() {
+        Some(code) => entry.with("SIDING_EXIT_CODE", &code.to_string()),
+        None => entry,
     }
 }

@@ -5,6 +5,8 @@
 
 mod wait_view;
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::evidence::AttentionView;
@@ -119,6 +121,16 @@ impl TaskView {
     pub fn display_name(&self) -> &str {
         let name = self.name.as_deref().filter(|_| self.kind != TaskKind::LocalBash);
         name.unwrap_or(&self.command)
+    }
+
+    /// Returns [`display_name`](Self::display_name) with the name of a command in front of it.
+    #[must_use]
+    pub fn title(&self) -> Cow<'_, str> {
+        let shown = self.display_name();
+        match self.name.as_deref().filter(|name| *name != shown) {
+            Some(name) => Cow::Owned(format!("{name}: {shown}")),
+            None => Cow::Borrowed(shown),
+        }
     }
 
     /// Returns whether the shell or program has not ended and is not being stopped.

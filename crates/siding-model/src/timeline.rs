@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use crate::duration::format_duration;
 use crate::id::{SessionId, TaskId};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutcomeGroup};
 use crate::text::one_line;
 
 pub use nesting::retain_sessions;
@@ -298,20 +298,12 @@ impl BarStatus {
         }
     }
 
-    const fn from_outcome(outcome: Option<&Outcome>) -> Self {
-        match outcome {
-            None => Self::Running,
-            Some(Outcome::Exited { code: 0 }) => Self::Succeeded,
-            Some(Outcome::Stopped { .. } | Outcome::Released { .. }) => Self::Stopped,
-            Some(
-                Outcome::Exited { .. }
-                | Outcome::Signaled { .. }
-                | Outcome::Deadline { .. }
-                | Outcome::Limit { .. }
-                | Outcome::FailedToStart { .. }
-                | Outcome::Lost { .. },
-            ) => Self::Failed,
-        }
+    fn from_outcome(outcome: Option<&Outcome>) -> Self {
+        outcome.map_or(Self::Running, |outcome| match outcome.group() {
+            OutcomeGroup::Succeeded => Self::Succeeded,
+            OutcomeGroup::Stopped => Self::Stopped,
+            OutcomeGroup::Failed => Self::Failed,
+        })
     }
 }
 

@@ -191,9 +191,9 @@ impl OutputFifo {
         bytes
     }
 
-    /// Moves the data in the FIFO, in at most [`MAX_READS_PER_TICK`] steps, none of which starts at
-    /// or after the offset `limit`. Returns whether any data was moved. `dir` is the task's
-    /// directory.
+    /// Moves the data in the FIFOs, in at most [`MAX_READS_PER_TICK`] rounds of one step for each
+    /// FIFO. No round starts at or after the offset `limit`. Returns whether any data was moved.
+    /// `dir` is the task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir, limit: Option<u64>) -> bool {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {

@@ -64,7 +64,7 @@ pub(crate) enum LeaderHandle {
     /// child.
     Adopted(PidFd),
     /// The process that is most likely the leader: the shim died before it recorded the leader. The
-    /// exit status of this process is no evidence.
+    /// exit status of this process does not prove how the leader ended.
     Guessed(PidFd),
     /// The leader ended while no shim supervised it. This end is not recorded yet.
     EndMissed,

@@ -111,8 +111,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns when to call [`Self::check`]; `None` if the task has neither limits nor watchdogs,
-    /// or is not running.
+    /// Returns when to call [`Self::check`]; `None` if the task has neither limits nor armed
+    /// watchdogs, or is not running.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
@@ -207,8 +207,8 @@ impl ResourceMonitor {
         self.oom_kills.has_recent_kill(now, count, || {
             let largest = process::ended_children_usage().resident_bytes;
             // This runs only when the last check is too old to show that the kill was recent. The
-            // count of the task's own control group contains no other kills, so the kill was one of
-            // the task's processes. Otherwise a large process is assumed to be the victim.
+            // count of the task's own control group contains no other kills, so the victim was one
+            // of the task's processes. Otherwise a large process is assumed to be the victim.
             self.group.is_some()
                 || system_info::total_memory()
                     .is_some_and(|total| largest >= total / LARGE_PROCESS_DIVISOR)

@@ -311,8 +311,8 @@ fn prepare_task(
 }
 
 impl StdioPipes {
-    /// Creates the FIFOs in the task's directory. `inherited` is the descriptor that the starter
-    /// handed over as the task's input.
+    /// Creates the FIFOs in `dir`, the task's runtime directory. `inherited` is the descriptor that
+    /// the starter handed over as the task's input.
     fn create(
         dir: impl AsFd,
         spec: &TaskSpec,

@@ -1,7 +1,7 @@
 //! Takes over a task from a shim that was killed.
 //!
 //! The process that starts the new shim holds the task's lock. It passes the lock to the shim with
-//! the descriptor of the task's directory. The processes are found by their birthmark and their
+//! the descriptor of the locked directory. The processes are found by their birthmark and their
 //! control group. The output continues through the same FIFO, which the task keeps open, and the
 //! journal continues after its last valid record.
 

@@ -59,8 +59,8 @@ impl TaskRecord {
 
     /// Writes records to the journal, passes each with its sequence number to `publish`, and
     /// applies it to the state. Records that cannot be written are published and applied too, and
-    /// stay pending for [`Self::retry_if_due`]. Records that were written are also sent to the
-    /// journal of systemd, if the task's specification asks for that.
+    /// stay pending for [`Self::retry_if_due`]. Records that this call has written are also sent to
+    /// the journal of systemd, if the task's specification asks for that.
     pub(crate) fn append(&mut self, records: Vec<Record>, mut publish: impl FnMut(u64, &Record)) {
         let first = self.journal.write(&records);
         let is_written = self.journal.retry_at().is_none();

@@ -46,7 +46,7 @@ pub struct OutboxFollower<'o, 'r> {
     changed: BTreeSet<TaskId>,
     /// Times at which tasks are checked again without an event.
     retry_at: HashMap<TaskId, MonotonicMs>,
-    /// Whether a subagent has ended, so that this session may have inherited tasks.
+    /// Whether a subagent or teammate has ended, so that this session may have inherited tasks.
     subagent_ended: bool,
 }
 
@@ -227,7 +227,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
     }
 
     /// Checks all live and all followed tasks. Needed after an inotify overflow, which loses
-    /// events, and after the end of a subagent, whose tasks this session may have inherited.
+    /// events, and after the end of a subagent or teammate, whose tasks this session may have
+    /// inherited.
     fn rescan_live_tasks(&mut self) -> Result<(), NoticesError> {
         let live = self.outbox.root().live_tasks()?;
         let known: Vec<TaskId> = self.tasks.keys().copied().collect();

@@ -69,7 +69,7 @@ impl<'r> Outbox<'r> {
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Io`] if `/proc` is not mounted.
+    /// [`NoticesError::Io`] if the boot id cannot be read.
     pub fn new(
         root: &'r StateDir,
         session: SessionId,
@@ -87,7 +87,7 @@ impl<'r> Outbox<'r> {
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Io`] if `/proc` is not mounted.
+    /// [`NoticesError::Io`] if the boot id cannot be read.
     pub fn for_terminal(root: &'r StateDir, session: SessionId) -> Result<Self, NoticesError> {
         let outbox = Self::new(root, session, Consumer::terminal())?;
         let omit_acknowledged_by = vec![Consumer::terminal(), Consumer::agent()];

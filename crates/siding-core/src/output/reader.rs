@@ -129,9 +129,8 @@ pub fn read(
     read_with_colors(dir, (keep_head, stream), query, ColorHandling::Removed, out)
 }
 
-/// Like [`read`], with the bytes that are kept at the beginning of the output and its state as one
-/// argument, for a caller that may want colors. A filter would also see the encoded colors, so a
-/// query with a filter must not keep them.
+/// Like [`read`], with `keep_head` and `stream` as one argument, for a caller that may want colors.
+/// A filter would also see the encoded colors, so a query with a filter must not keep them.
 ///
 /// # Errors
 ///

@@ -18,7 +18,8 @@ use crate::sys::file;
 
 /// Bytes of one range in the file.
 const ENTRY_BYTES: usize = 16;
-/// Maximum number of ranges: a file of 16 MiB. All later output counts as standard output.
+/// Maximum number of ranges: a file of 16 MiB. Later output counts as standard output, except
+/// standard error that continues the last range.
 const MAX_ENTRIES: u64 = 1 << 20;
 /// Number of ranges that one call reads.
 const ENTRIES_PER_READ: usize = 256;

@@ -8,8 +8,9 @@
 //! The same walk of the process tree measures a task's usage for [`siding_model::limits`]. The
 //! measurement takes about 15 µs for each process, because no thread is inspected.
 //!
-//! Sampling runs in the shim, because Yama (`kernel.yama.ptrace_scope` 1, the default of Ubuntu)
-//! shows the system calls of a process only to its ancestors.
+//! The shim of a task takes the samples for evidence, because Yama (`kernel.yama.ptrace_scope` 1,
+//! the default of Ubuntu) shows the system calls of a process only to its ancestors. Viewers also
+//! take samples, which may lack these calls.
 
 mod explain;
 mod objects;

@@ -291,8 +291,8 @@ impl ScannedProcess {
 }
 
 /// Scans all processes and passes the living ones with a birthmark that is `wanted` to `found`,
-/// some of them twice. Returns whether every process could be inspected, also those that started
-/// during the scan.
+/// some of them twice. Returns whether every listed process could be inspected and, if `/proc`
+/// shows the newest process id, every process that started during the scan.
 ///
 /// Listing /proc is not atomic, so a listed process may start another one and exit before it is
 /// inspected. If `/proc` shows the newest process id, the ids that were allocated meanwhile are

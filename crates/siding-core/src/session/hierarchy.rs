@@ -23,8 +23,8 @@ use super::{Session, SessionError, io_error, read};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// Maximum number of ancestors that are followed. Siding never creates a chain of this length or a
-/// cycle; only modified files can contain one.
+/// Maximum number of sessions in a chain, including the first. Siding never creates a chain of this
+/// length or a cycle; only modified files can contain one.
 const MAX_ANCESTORS: usize = 32;
 /// File whose lock is held while a subagent is started, so that concurrent starts cannot exceed the
 /// limit on subagents.
@@ -151,8 +151,8 @@ pub fn inheriting_session(
     }
 }
 
-/// Returns the ended subagent sessions whose tasks `to` has inherited: all sessions between them
-/// and `to` have ended too.
+/// Returns the ended sessions of subagents and teammates whose tasks `to` has inherited: all
+/// sessions between them and `to` have ended too.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Counts the turns of a session's agent, and records whether hooks deliver notices to the agent.
+//! Counts the turns of a session's agent. Records whether hooks deliver notices to the agent, and
+//! which one-time messages the agent has received.
 //!
 //! A counter is a file with one byte for each turn, so that counting only appends. The lock of the
 //! session is held while a turn is counted, because hooks of one session may run concurrently.

@@ -132,7 +132,7 @@ impl TaskDir {
 }
 
 /// A task whose lock this process holds, so no shim supervises the task, and no other process may
-/// write to its directory.
+/// write its journal or its output.
 #[derive(Debug)]
 pub struct LockedTask(TaskDir);
 

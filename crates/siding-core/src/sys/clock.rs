@@ -106,6 +106,13 @@ pub fn local_offset_ms(moment: UnixMs) -> i64 {
     offset.unwrap_or(0)
 }
 
+/// Formats a wall-clock time as local time with its zone, for display only:
+/// `2026-11-21 23:41:12 +01:00`.
+#[must_use]
+pub fn format_local_time(moment: UnixMs) -> String {
+    moment.format_local_with_zone(local_offset_ms(moment))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

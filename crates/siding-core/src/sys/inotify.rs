@@ -1,8 +1,8 @@
 //! Notifications of changes in directories and files.
 //!
-//! By default, a user has 128 instances in total (inotify(7)), and may run more tasks than that. An
-//! instance is therefore created only in a process that follows notices or waits for a file, and
-//! never one for each task.
+//! By default, a user has 128 instances in total (inotify(7)), and may run more tasks than that.
+//! Shims therefore create no instance; only clients do, such as viewers and commands that follow
+//! notices or wait for a file.
 
 use std::io;
 use std::mem::MaybeUninit;

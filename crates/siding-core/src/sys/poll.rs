@@ -13,9 +13,7 @@ pub const PIPE_BLOCK_BYTES: usize = 4096;
 /// without waiting.
 #[must_use]
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
+    is_ready_now(fd, PollFlags::IN)
 }
 
 /// Waits until poll(2) reports data, an end of file, a hangup or an error for one of `fds`, at most
@@ -28,24 +26,26 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
 ///
 /// The I/O error of the system call.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    poll_fds(&mut polled, timeout_ms)?;
-    Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
+    poll_fds(fds, None, timeout_ms)
 }
 
-/// Calls poll(2). After an interruption by a signal, no descriptor is ready.
-fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()> {
+/// Calls poll(2) for input on `fds`, and for the given events on one more descriptor. Returns for
+/// each descriptor whether it is ready, in order. After an interruption by a signal, none is ready.
+fn poll_fds(
+    fds: &[BorrowedFd<'_>],
+    out: Option<(BorrowedFd<'_>, PollFlags)>,
+    timeout_ms: Option<u64>,
+) -> io::Result<Vec<bool>> {
+    let input = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
+    let output = out.map(|(fd, events)| PollFd::from_borrowed_fd(fd, events));
+    let mut polled: Vec<_> = input.chain(output).collect();
     let timeout = timeout_ms.map(|ms| Timespec {
         tv_sec: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
         tv_nsec: i64::try_from(ms % 1000).unwrap_or(0) * 1_000_000,
     });
-    match rustix::event::poll(polled, timeout.as_ref()) {
-        Ok(_) => Ok(()),
-        Err(rustix::io::Errno::INTR) => {
-            polled.iter_mut().for_each(PollFd::clear_revents);
-            Ok(())
-        }
+    match rustix::event::poll(&mut polled, timeout.as_ref()) {
+        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; polled.len()]),
         Err(error) => Err(error.into()),
     }
 }
@@ -55,7 +55,11 @@ fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()
 /// a regular file.
 #[must_use]
 pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+    is_ready_now(fd, PollFlags::empty())
+}
+
+fn is_ready_now(fd: BorrowedFd<'_>, events: PollFlags) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, events)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
@@ -71,11 +75,9 @@ pub fn wait_readable_or_closed(
     out: BorrowedFd<'_>,
     timeout_ms: Option<u64>,
 ) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    polled.push(PollFd::from_borrowed_fd(out, PollFlags::empty()));
-    poll_fds(&mut polled, timeout_ms)?;
-    Ok(polled[..fds.len()].iter().map(|fd| !fd.revents().is_empty()).collect())
+    let mut ready = poll_fds(fds, Some((out, PollFlags::empty())), timeout_ms)?;
+    ready.truncate(fds.len());
+    Ok(ready)
 }
 
 /// Like [`wait_readable`], but also returns when `out` can be written to or will never be read. The
@@ -90,11 +92,7 @@ pub fn wait_readable_or_writable(
     out: BorrowedFd<'_>,
     timeout_ms: Option<u64>,
 ) -> io::Result<Vec<bool>> {
-    let mut polled: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    polled.push(PollFd::from_borrowed_fd(out, PollFlags::OUT));
-    poll_fds(&mut polled, timeout_ms)?;
-    Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
+    poll_fds(fds, Some((out, PollFlags::OUT)), timeout_ms)
 }
 
 /// Waits until a write to `fd` would not block, at most for `timeout_ms`. Returns false after the
@@ -104,14 +102,6 @@ pub fn wait_readable_or_writable(
 ///
 /// The I/O error of the system call.
 pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ms: u64) -> io::Result<bool> {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-    let timeout = Timespec {
-        tv_sec: i64::try_from(timeout_ms / 1000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(timeout_ms % 1000).unwrap_or(0) * 1_000_000,
-    };
-    match rustix::event::poll(&mut fds, Some(&timeout)) {
-        Ok(count) => Ok(count == 1),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+    let ready = poll_fds(&[], Some((fd, PollFlags::OUT)), Some(timeout_ms))?;
+    Ok(ready == [true])
 }

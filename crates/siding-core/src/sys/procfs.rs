@@ -90,7 +90,7 @@ fn parse_stat(bytes: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// Returns the identity of the process that has this number now; `None` as for [`stat`].
+/// Returns the identity of the process that has this ID now; `None` as for [`stat`].
 #[must_use]
 pub fn identify(pid: i32) -> Option<ProcRef> {
     stat(pid).map(|stat| ProcRef { pid, start_ticks: stat.start_ticks })
@@ -317,7 +317,7 @@ pub fn names_in_own_group() -> Option<Vec<String>> {
 }
 
 /// Returns the path of the program that a process executes. `None` for a zombie or a kernel thread,
-/// and if this process may not read the file in `/proc`.
+/// and if the link in `/proc` cannot be read.
 #[must_use]
 pub fn executable_path(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
@@ -341,14 +341,14 @@ pub fn working_directory(pid: i32) -> Option<String> {
 }
 
 /// Returns how many bytes a process, including its waited-for children, has passed to write(2) and
-/// similar calls. `None` if this process may not read the file in `/proc`.
+/// similar calls. `None` if the file in `/proc` cannot be read.
 #[must_use]
 pub fn write_bytes_total(pid: i32) -> Option<u64> {
     io_count(pid, "wchar: ")
 }
 
 /// Returns how many bytes a process, including its waited-for children, has caused to be written to
-/// disks. `None` if this process may not read the file in `/proc`.
+/// disks. `None` if the file in `/proc` cannot be read.
 #[must_use]
 pub fn disk_write_bytes(pid: i32) -> Option<u64> {
     io_count(pid, "write_bytes: ")
@@ -387,7 +387,7 @@ pub fn count_open_descriptors(pid: i32) -> u64 {
 }
 
 /// Returns the proportional set size of a process in bytes: a page that n processes share adds one
-/// nth of its size. `None` if this process may not read the file in `/proc`.
+/// nth of its size. `None` if the file in `/proc` cannot be read.
 #[must_use]
 pub fn pss_bytes(pid: i32) -> Option<u64> {
     let mut buffer = [0; 1024];
@@ -401,7 +401,7 @@ pub fn pss_bytes(pid: i32) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call if `/proc` is not mounted.
+/// The I/O error of the system call, for example if `/proc` is not mounted.
 pub fn boot_id() -> std::io::Result<BootId> {
     let mut buffer = [0; 64];
     let path = "/proc/sys/kernel/random/boot_id";

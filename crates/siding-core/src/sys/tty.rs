@@ -1,5 +1,5 @@
-//! The terminal of this process: single keys, its size, its foreground process group, and
-//! suspending the process.
+//! The terminal of this process: single keys, its size, its foreground process group, its mode
+//! after a panic, and suspending the process.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -14,13 +14,13 @@ use siding_model::signal::Signal;
 
 use super::{descriptor, file, poll, signals};
 
-/// Maximum number of reads with which unread input is discarded, so that a program that writes to
-/// the terminal without a pause cannot prevent the end of a mode. Together they discard 1 MiB; the
-/// kernel holds back at most about 8 KiB.
+/// Maximum number of reads with which unread input is discarded, so that input that arrives without
+/// a pause cannot prevent the end of a mode. Together they discard at most 1 MiB; the kernel holds
+/// back at most about 8 KiB.
 const MAX_DISCARDING_READS: usize = 256;
 
 /// A terminal in a mode in which it delivers each key as it is pressed, without echoing it.
-/// Dropping the value restores the previous mode.
+/// Dropping the value calls [`KeyMode::restore`].
 #[derive(Debug)]
 pub struct KeyMode {
     terminal: OwnedFd,
@@ -136,7 +136,8 @@ impl Drop for KeyMode {
 
 /// Installs a panic hook that restores a terminal before the panic is reported, because the panic
 /// may end this process immediately. The hook first writes `end`, the escape sequences that undo
-/// the program's earlier ones, unless the terminal accepts no output.
+/// the program's earlier ones, unless the terminal accepts no output. Once `mode` was dropped, the
+/// hook does neither.
 pub fn restore_on_panic(mode: &Arc<KeyMode>, output: OwnedFd, end: &'static str) {
     let (mode, before) = (Arc::downgrade(mode), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {

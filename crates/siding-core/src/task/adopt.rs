@@ -134,7 +134,8 @@ pub struct ClaimedProcess {
     /// The file to which the process writes its standard output, and the name of the file. `None`
     /// if the file cannot be opened, the user does not own it, or it has no name.
     output: Option<(OwnedFd, String)>,
-    /// The sandbox program that runs the process, if any.
+    /// The sandbox program that runs the process, if the process was claimed from outside the
+    /// sandbox.
     sandbox: Option<&'static str>,
     marked_at: MonotonicMs,
     marked_at_wall: UnixMs,

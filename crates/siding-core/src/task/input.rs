@@ -89,7 +89,7 @@ pub struct TaskInput<'r> {
     input_fifo: OwnedFd,
     /// Connection to the task's shim, opened for the first request.
     shim: Option<TaskWatch<'r>>,
-    /// Name of the writer, which the journal records with the end of a stall.
+    /// Name of the writer, which the journal records with the input.
     requester: Option<String>,
     /// Time at which [`ShimRequest::InputWritten`] was last sent to the shim.
     last_notified: Option<MonotonicMs>,
@@ -145,15 +145,16 @@ impl<'r> TaskInput<'r> {
         }
     }
 
-    /// Sets the name of the writer, which the journal records if the input ends a stall.
+    /// Sets the name of the writer, which the journal records with the input. Without a name, the
+    /// journal records only input that ends a stall.
     #[must_use]
     pub fn requested_by(self, requester: &str) -> Self {
         Self { requester: Some(requester.to_owned()), ..self }
     }
 
     /// Writes all bytes, waiting up to 10 s each time the pipe is full. Then notifies the shim, at
-    /// most once per second: the shim ends a recorded stall, because the task no longer waits for
-    /// input. An error of the notification is ignored.
+    /// most once per second: the shim records the input and ends a recorded stall, because the task
+    /// no longer waits for input. An error of the notification is ignored.
     ///
     /// # Errors
     ///

@@ -190,7 +190,7 @@ impl IdleShim {
     }
 
     /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
-    /// `found` are the processes of the task that a scan found. While one of these lives, the new
+    /// `found` are the processes of the task that a scan found. While all of these live, the new
     /// shim needs no scan, so that a thousand new shims need not each scan all processes of the
     /// machine.
     ///
@@ -357,7 +357,7 @@ fn send_command_packet(
 }
 
 /// Maximum number of processes that a shim receives with a takeover. The shim needs only one that
-/// is alive, and scans for others once all of these have exited.
+/// is alive, and scans for others once one of these has ended.
 const MAX_HANDED_PROCESSES: usize = 256;
 
 /// The specification and the environment of a new task, which the shim reads from a memory file.

@@ -58,7 +58,7 @@ pub fn resolve_id(root: &StateDir, text: &str) -> Result<TaskId, StoreError> {
     Err(StoreError::Ambiguous(ambiguous))
 }
 
-/// Returns the task that was started last: of this session, or of all sessions without one. A task
+/// Returns the task that was started last in this session or, for `None`, in any session. A task
 /// inside which this process runs is not considered, because the caller refers to another one.
 ///
 /// # Errors

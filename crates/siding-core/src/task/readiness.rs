@@ -25,7 +25,7 @@ use self::output_scan::OutputScan;
 use crate::store::TaskDir;
 use crate::sys::{clock, poll, tcp_sockets};
 
-/// The conditions that make a task ready, each with the evidence once it is met.
+/// The conditions that make a task ready, each with the fact that met it, once there is one.
 #[derive(Debug)]
 pub struct Readiness {
     conditions: Vec<OpenCondition>,
@@ -39,7 +39,7 @@ struct OpenCondition {
     check: ConditionCheck,
 }
 
-/// The method by which a condition is checked, or the evidence that it is met.
+/// The method by which a condition is checked, or the fact that met it.
 #[derive(Debug)]
 enum ConditionCheck {
     /// The condition is met and needs no further check.

@@ -134,7 +134,7 @@ impl<'r> Recovery<'r> {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call if there is no `/proc`.
+    /// The I/O error of the system call if the boot id cannot be read from `/proc`.
     pub fn new(root: &'r StateDir, program: &'r CStr) -> io::Result<Self> {
         Ok(Self { root, program, boot: procfs::boot_id()?, scan: SharedScan::default() })
     }

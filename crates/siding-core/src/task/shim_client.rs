@@ -42,7 +42,8 @@ pub enum RecvResult {
     Disconnected,
 }
 
-/// The reason why a request to a shim was not carried out.
+/// The reason why a request to a shim failed. Except after a refusal, the shim may have carried out
+/// the request, or may still do so.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimRequestError {
     /// The shim refused the request because of the state of the task, or does not know the request.

@@ -27,6 +27,9 @@ const CONNECT_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
 /// Timeout for requests that a shim answers immediately, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
+/// Time for which even a caller with a shorter limit waits for the answer of a shim, in
+/// milliseconds: on a busy machine, the answer of a shim that runs may take this long.
+const MIN_REPLY_TIMEOUT_MS: u64 = 1_000;
 
 /// The reason why a task could not be watched, or a request to its shim failed.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +78,20 @@ pub enum WatchError {
     },
 }
 
+impl WatchError {
+    /// Returns whether the shim of the task could not be reached in time.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Ask { source, .. } => matches!(source, ShimRequestError::TimedOut { .. }),
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::TimedOut,
+            Self::Store(_) | Self::Recover(_) | Self::Journal { .. } | Self::Quarantined { .. } => {
+                false
+            }
+        }
+    }
+}
+
 /// A task and the connection to its shim.
 #[derive(Debug)]
 pub struct TaskWatch<'r> {
@@ -85,6 +102,8 @@ pub struct TaskWatch<'r> {
     /// Whether the task was new when the watch started, and no message has arrived yet; until then
     /// the task may have no record.
     is_new: bool,
+    /// The moment until which the caller waits for a shim; `None` if it has no limit of its own.
+    until: Option<MonotonicMs>,
     /// Number of connections that replaced the first one.
     reconnects: u32,
 }
@@ -98,7 +117,8 @@ impl<'r> TaskWatch<'r> {
         id: TaskId,
         link: ShimConnection,
     ) -> Self {
-        Self { root, program, id, connection: Some(link), is_new: true, reconnects: 0 }
+        let connection = Some(link);
+        Self { root, program, id, connection, is_new: true, until: None, reconnects: 0 }
     }
 
     /// Connects to a task's shim, or to a new one if the old one was killed. All records that are
@@ -109,23 +129,34 @@ impl<'r> TaskWatch<'r> {
     ///
     /// [`WatchError`].
     pub fn open(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Self, WatchError> {
-        Self::open_until(root, program, id, connect_deadline())
+        Self::open_with_limit(root, program, id, None)
     }
 
-    /// Like [`Self::open`], but waits at most until `until` while another process starts or recovers
-    /// the task, and in no case longer than [`Self::open`].
+    /// Like [`Self::open`], but waits only until `until` while another process starts or recovers
+    /// the task, and at most a second longer for the answer of a shim, now and after the loss of
+    /// the connection. Never waits longer than [`Self::open`].
     ///
     /// # Errors
     ///
-    /// [`WatchError`]; [`WatchError::Io`] with the kind `TimedOut` if the time has passed.
+    /// [`WatchError`]; [`WatchError::is_timeout`] tells whether the time has passed.
     pub fn open_until(
         root: &'r StateDir,
         program: &'r CStr,
         id: TaskId,
         until: MonotonicMs,
     ) -> Result<Self, WatchError> {
-        let mut watch = Self { root, program, id, connection: None, is_new: false, reconnects: 0 };
-        watch.reconnect_until(until.min(connect_deadline()))?;
+        Self::open_with_limit(root, program, id, Some(until))
+    }
+
+    fn open_with_limit(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        until: Option<MonotonicMs>,
+    ) -> Result<Self, WatchError> {
+        let connection = None;
+        let mut watch = Self { root, program, id, connection, is_new: false, until, reconnects: 0 };
+        watch.reconnect()?;
         watch.reconnects = 0;
         Ok(watch)
     }
@@ -261,10 +292,8 @@ impl<'r> TaskWatch<'r> {
     /// Connects to the task's shim, which is replaced first if it is dead. Without a connection
     /// afterwards, the task has ended.
     fn reconnect(&mut self) -> Result<(), WatchError> {
-        self.reconnect_until(connect_deadline())
-    }
-
-    fn reconnect_until(&mut self, until: MonotonicMs) -> Result<(), WatchError> {
+        let latest = clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS);
+        let until = self.until.map_or(latest, |until| until.min(latest));
         let mut pause = CONNECT_RETRY_PAUSE.0;
         loop {
             // Recovery comes first: the shim may be stopped by a signal, or may have exited after
@@ -315,8 +344,8 @@ impl<'r> TaskWatch<'r> {
     /// Connects to the shim and subscribes. Returns false if the caller has to try again.
     fn connect(&mut self) -> Result<bool, WatchError> {
         let dir = self.root.task_dir(self.id)?;
-        let Some(link) =
-            ShimConnection::connect(&dir).map_err(|source| self.io_error("connect", source))?
+        let Some(link) = ShimConnection::connect_within(&dir, self.reply_timeout_ms())
+            .map_err(|source| self.io_error("connect", source))?
         else {
             return Ok(false);
         };
@@ -341,18 +370,20 @@ impl<'r> TaskWatch<'r> {
 
     fn subscribe(&self, link: &ShimConnection) -> Result<bool, WatchError> {
         let subscribe = ShimRequest::Subscribe { follow: false, shown: None };
-        match link.request(&subscribe, SHIM_REPLY_TIMEOUT_MS, drop) {
+        match link.request(&subscribe, self.reply_timeout_ms(), drop) {
             Ok(()) => Ok(true),
             Err(ShimRequestError::Disconnected) => Ok(false),
-            Err(ShimRequestError::TimedOut { .. }) => {
-                if self.continue_shim()? {
-                    return Ok(false);
-                }
-                let source = ShimRequestError::TimedOut { waited_ms: SHIM_REPLY_TIMEOUT_MS };
-                Err(WatchError::Ask { id: self.id, source })
-            }
+            Err(ShimRequestError::TimedOut { .. }) if self.continue_shim()? => Ok(false),
             Err(source) => Err(WatchError::Ask { id: self.id, source }),
         }
+    }
+
+    /// Returns the time for which the answer of a shim is awaited now, in milliseconds.
+    fn reply_timeout_ms(&self) -> u64 {
+        self.until.map_or(SHIM_REPLY_TIMEOUT_MS, |until| {
+            let left = until.ms_since(clock::monotonic_now());
+            left.clamp(MIN_REPLY_TIMEOUT_MS, SHIM_REPLY_TIMEOUT_MS)
+        })
     }
 
     fn other_machine_error(&self, machine: &str) -> WatchError {
@@ -369,9 +400,4 @@ impl<'r> TaskWatch<'r> {
     fn io_error(&self, doing: &'static str, source: io::Error) -> WatchError {
         WatchError::Io { id: self.id, doing, source }
     }
-}
-
-/// Returns the moment until which a connection that is started now is attempted.
-fn connect_deadline() -> MonotonicMs {
-    clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS)
 }

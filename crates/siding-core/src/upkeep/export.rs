@@ -148,8 +148,8 @@ fn read_span(root: &StateDir, id: TaskId) -> Option<TaskSpan> {
 }
 
 /// Returns the trace context of the task's parent, the task that started it. The context depends on
-/// the journals of all tasks above. A removed task and the tasks above it are left out. `None` if
-/// the task has no parent or the parent was removed.
+/// the journals of all tasks above. A task that was removed or cannot be read is left out, together
+/// with the tasks above it. `None` if the task has no parent or the parent is left out.
 #[must_use]
 pub fn parent_context(root: &StateDir, state: &TaskState) -> Option<TraceParent> {
     let mut above = Vec::new();

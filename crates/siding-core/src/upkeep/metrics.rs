@@ -20,7 +20,7 @@ use crate::sys::file;
 use crate::task::listing;
 use crate::upkeep::reap;
 
-/// Maximum number of entries of a directory of the state directory whose disk space is counted.
+/// Maximum number of entries that are counted below each directory of the state directory.
 const MAX_ENTRIES: usize = 1_000_000;
 
 /// Reads the state of a task and its counts.

@@ -38,7 +38,8 @@ pub enum RemoveError {
         /// Whether reading the file failed, or its content is invalid.
         source: JournalReadError,
     },
-    /// The shim of the task has not exited, or siding on another machine supervises the task.
+    /// The lock of the task is not free: usually its shim has not exited, or siding on another
+    /// machine supervises the task.
     #[error("task {id} is still in use by its shim or by siding on another machine")]
     Busy {
         /// The task that was not removed.

@@ -53,7 +53,7 @@ pub(super) fn running_advice(
 fn format_two_lines(view: &TaskView, state: &str, now: UnixMs) -> String {
     let usual = usual_duration(view).map(|usual| format!(" ({usual})")).unwrap_or_default();
     let left = until_deadline(view, now).map(round_time_limit);
-    let deadline = left.map(|left| format!(" (stopped in {})", format_duration(left)));
+    let deadline = left.map(|left| format!(" (ended in {})", format_duration(left)));
     let (id, deadline) = (view.task_id, deadline.unwrap_or_default());
     format!("{state}{usual}\nsiding wait, output, extend or stop {id}{deadline}")
 }

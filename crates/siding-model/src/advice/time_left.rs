@@ -7,7 +7,7 @@ use crate::spec::MIN_NOTICE_LIFETIME_MS;
 use crate::task_view::TaskView;
 
 /// Returns the time until the deadline, which is zero once the deadline has passed. Returns `None`
-/// for an ended task, which has no deadline.
+/// for a task without a deadline: an ended one, or one for which a person waits in the foreground.
 #[must_use]
 pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let deadline = UnixMs::from_rfc3339(view.deadline_at.as_deref()?)?;
@@ -23,10 +23,11 @@ pub fn is_deadline_near(view: &TaskView, now: UnixMs, notice: Duration) -> bool 
         && time_limit(view, now).is_some_and(|limit| limit >= min_limit)
 }
 
-/// Returns the task's whole time limit: the time from its start to its current deadline.
+/// Returns the task's whole time limit: the time from its start to its current deadline. `None`
+/// without a deadline.
 ///
-/// The result is rounded. The sum is not exact, because the view's elapsed time was measured a moment
-/// before `now`.
+/// The result is rounded. The sum is not exact, because the view's elapsed time was measured a
+/// moment before `now`.
 pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
     Some(round_time_limit(until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms)))
 }

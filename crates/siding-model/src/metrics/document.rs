@@ -251,8 +251,8 @@ fn push_notices(text: &mut Exposition, kept: &KeptTotals) {
 
 fn push_reaped(text: &mut Exposition, reaped: &[ReapedProcess]) {
     let name = "siding_reaped_processes";
-    let help = "Processes of other programs that the reaper has signaled, as far back as its log \
-                reaches; falls when the log is rotated.";
+    let help = "Processes that the reaper has signaled, as far back as its log reaches; falls when \
+                the log is rotated.";
     text.metric(name, MetricType::Gauge, help);
     let mut rules: BTreeMap<&str, BTreeSet<(i32, u64)>> = BTreeMap::new();
     for signal in reaped {

@@ -12,7 +12,7 @@ pub(super) enum MetricType {
     Counter,
     /// A value that may rise and fall.
     Gauge,
-    /// Counts of values below bounds.
+    /// Counts of the values up to each of several bounds.
     Histogram,
 }
 

@@ -78,7 +78,8 @@ impl KeptTotals {
 }
 
 /// The labels of consumers, in the order in which they are printed.
-pub(super) const CONSUMER_LABELS: [&str; 5] = ["caller", "agent", "person", "terminal", "other"];
+pub(super) const CONSUMER_LABELS: [&str; 6] =
+    ["caller", "agent", "person", "terminal", "web", "other"];
 
 /// Returns the label of a consumer. Callers choose the names of further consumers, so these have a
 /// common label.

@@ -110,6 +110,13 @@ impl Consumer {
         Self("terminal".to_owned())
     }
 
+    /// Returns the consumer that names the page of `siding web` in the acknowledgements of a person
+    /// there. The page acknowledges for [`Self::terminal`] as well, whose notices it shows.
+    #[must_use]
+    pub fn web() -> Self {
+        Self("web".to_owned())
+    }
+
     /// Returns the name, whose characters are safe in a file name.
     #[must_use]
     pub fn as_str(&self) -> &str {

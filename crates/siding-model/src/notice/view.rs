@@ -165,10 +165,9 @@ impl NoticeEvent {
 
     fn exit_code(&self) -> Option<u8> {
         match self {
-            Self::Ended { outcome: Outcome::Exited { code }, .. }
-            | Self::Lingering { leader: LeaderEnd::Exited { code } } => Some(*code),
-            Self::Ended { .. }
-            | Self::Lingering { .. }
+            Self::Ended { outcome, .. } => outcome.exit_code(),
+            Self::Lingering { leader: LeaderEnd::Exited { code } } => Some(*code),
+            Self::Lingering { .. }
             | Self::Stalled { .. }
             | Self::Limit { .. }
             | Self::Denied { .. }

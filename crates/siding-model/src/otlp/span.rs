@@ -7,6 +7,7 @@ use crate::journal::{self, JournalError, TaskState};
 use crate::lifecycle::TaskEvent;
 use crate::metrics::outcome_label;
 use crate::outcome::Outcome;
+use crate::person_need::is_failed_outcome;
 use crate::process::{MonotonicMs, UnixMs};
 use crate::record::Record;
 use crate::trace_parent::{SpanId, TraceId, TraceParent};
@@ -100,16 +101,7 @@ impl TaskSpan {
 
     fn attributes(&self, options: SpanOptions<'_>) -> Attributes {
         let (state, spec) = (&self.state, &self.state.spec);
-        let exit_code = match self.outcome {
-            Outcome::Exited { code } => Some(u64::from(code)),
-            Outcome::Signaled { .. }
-            | Outcome::Deadline { .. }
-            | Outcome::Stopped { .. }
-            | Outcome::Limit { .. }
-            | Outcome::FailedToStart { .. }
-            | Outcome::Released { .. }
-            | Outcome::Lost { .. } => None,
-        };
+        let exit_code = self.outcome.exit_code().map(u64::from);
         let pid = state.leader.and_then(|leader| u64::try_from(leader.pid()).ok());
         let label = outcome_label(&self.outcome);
         let output = state.closed.as_ref().map(|closed| closed.output.bytes);
@@ -121,7 +113,7 @@ impl TaskSpan {
             .optional_number("process.exit.code", exit_code)
             .optional_text("process.command_line", options.with_command_line.then_some(&*command))
             .text("process.working_directory", &spec.cwd)
-            .optional_text("error.type", self.is_error().then_some(label))
+            .optional_text("error.type", is_failed_outcome(&self.outcome).then_some(label))
             .text("siding.task.id", &spec.task_id.to_string())
             .text("siding.task.kind", spec.task_id.kind().name())
             .optional_text("siding.task.name", spec.name.as_deref())
@@ -133,23 +125,9 @@ impl TaskSpan {
             .number("siding.takeovers", u64::from(state.takeovers))
     }
 
-    /// Returns whether the task failed. A stop on request and a release are no failures of the
-    /// command.
-    const fn is_error(&self) -> bool {
-        match self.outcome {
-            Outcome::Exited { code } => code != 0,
-            Outcome::Stopped { .. } | Outcome::Released { .. } => false,
-            Outcome::Signaled { .. }
-            | Outcome::Deadline { .. }
-            | Outcome::Limit { .. }
-            | Outcome::FailedToStart { .. }
-            | Outcome::Lost { .. } => true,
-        }
-    }
-
     /// Returns the status. Conventions reserve `OK` for the application, so a success is unset.
     fn status(&self) -> Value {
-        if !self.is_error() {
+        if !is_failed_outcome(&self.outcome) {
             return json!({});
         }
         // Text of the task, such as the name of a missing file, is not part of the message.
@@ -208,7 +186,7 @@ fn unix_nanoseconds(time: UnixMs) -> String {
     (i128::from(time.0.max(0)) * 1_000_000).to_string()
 }
 
-/// Returns the event of a record, or `None` for a record that the span's attributes include.
+/// Returns the event of a record, or `None` for a record that gives no event.
 fn span_event(record: &Record) -> Option<(MonotonicMs, SpanEvent)> {
     let none = Attributes::default();
     let (at, name, attributes) = match record {

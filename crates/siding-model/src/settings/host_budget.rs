@@ -1,4 +1,4 @@
-//! The `host_budget` setting: the budget for a host's own shell calls.
+//! The setting `budget`: the budget for a host's own shell calls.
 
 use std::fmt;
 use std::str::FromStr;
@@ -64,14 +64,8 @@ impl fmt::Display for HostBudget {
 
 impl Value for HostBudget {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        match raw {
-            RawValue::Text(text) => text.parse(),
-            RawValue::Integer(_)
-            | RawValue::Boolean(_)
-            | RawValue::List(_)
-            | RawValue::Table(_)
-            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, Self::ALLOWED)),
-        }
+        let text = raw.as_text().ok_or_else(|| ValueError::not_allowed(raw, Self::ALLOWED))?;
+        text.parse()
     }
 
     fn raw(&self) -> RawValue {

@@ -149,7 +149,8 @@ const fn secs(seconds: u64) -> Duration {
 const DEFAULT_HARD_CAP: Duration = secs(14_400);
 
 settings! {
-    /// How long a caller waits for its command before the command continues in the background.
+    /// How long a caller waits for its command before the command continues in the background. A
+    /// person at a terminal waits until the end unless `assistant_mode` is `on`.
     BlockingBudget blocking_budget: Duration = secs(15), accept_any, Project;
     /// Timeout that siding's hook sets for a shell call of Claude Code's main agent; when it
     /// passes, the host moves the call to the background. `off` changes no call.

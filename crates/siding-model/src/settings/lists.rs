@@ -39,10 +39,11 @@ impl Value for Vec<SocketPattern> {
         let items =
             list_items(raw).ok_or_else(|| ValueError::not_allowed(raw, SOCKET_PATTERNS_ALLOWED))?;
         let read = |item: &RawValue| {
-            let text = as_text(item)
+            let text = item
+                .as_text()
                 .ok_or_else(|| ValueError::not_allowed(item, SOCKET_PATTERNS_ALLOWED))?;
             let refused = || ValueError::not_allowed(item, socket_patterns::ALLOWED_PATTERN);
-            SocketPattern::parse(&text).ok_or_else(refused)
+            SocketPattern::parse(text).ok_or_else(refused)
         };
         items.iter().map(read).collect()
     }
@@ -64,10 +65,11 @@ impl Value for Vec<String> {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let items =
             list_items(raw).ok_or_else(|| ValueError::not_allowed(raw, PROGRAMS_ALLOWED))?;
-        let is_name = |name: &String| !name.is_empty() && !name.contains(['/', ',', '\0']);
+        let is_name = |name: &&str| !name.is_empty() && !name.contains(['/', ',', '\0']);
         let read = |item: &RawValue| {
-            as_text(item)
+            item.as_text()
                 .filter(is_name)
+                .map(str::to_owned)
                 .ok_or_else(|| ValueError::not_allowed(item, PROGRAMS_ALLOWED))
         };
         items.iter().map(read).collect()
@@ -122,7 +124,7 @@ impl Value for Vec<OrphanRule> {
 /// Parses one rule: a table, or the name of a built-in rule.
 fn read_rule(raw: &RawValue) -> Result<OrphanRule, ValueError> {
     let built_in = |name: &RawValue| {
-        let found = as_text(name).and_then(|name| OrphanRule::built_in_named(&name));
+        let found = name.as_text().and_then(OrphanRule::built_in_named);
         found.ok_or_else(|| ValueError::not_allowed(name, RULES_ALLOWED))
     };
     let RawValue::Table(table) = raw else { return built_in(raw) };
@@ -133,15 +135,17 @@ fn read_rule(raw: &RawValue) -> Result<OrphanRule, ValueError> {
     if let (1, Some(name)) = (table.len(), table.get("name")) {
         return built_in(name);
     }
-    let text = |key: &str| table.get(key).and_then(as_text);
+    let text = |key: &str| table.get(key).and_then(RawValue::as_text);
     let name = text("name").ok_or(BadOrphanRule::Name)?;
     let pattern = text("pattern").ok_or_else(|| ValueError::not_allowed(raw, RULES_ALLOWED))?;
     let min_age = table.get("min_age").map(<Duration as Value>::read).transpose()?;
     let hosts = match table.get("hosts") {
-        Some(RawValue::List(hosts)) => hosts.iter().map(as_text).collect::<Option<Vec<_>>>(),
+        Some(RawValue::List(hosts)) => {
+            hosts.iter().map(|host| host.as_text().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        }
         _ => None,
     };
-    Ok(OrphanRule::new(&name, &pattern, min_age, &hosts.ok_or(BadOrphanRule::Hosts)?)?)
+    Ok(OrphanRule::new(name, pattern, min_age, &hosts.ok_or(BadOrphanRule::Hosts)?)?)
 }
 
 fn rule_to_raw(rule: &OrphanRule) -> RawValue {
@@ -155,10 +159,6 @@ fn rule_to_raw(rule: &OrphanRule) -> RawValue {
         table.insert("min_age".to_owned(), age.raw());
     }
     RawValue::Table(table)
-}
-
-fn as_text(raw: &RawValue) -> Option<String> {
-    if let RawValue::Text(text) = raw { Some(text.clone()) } else { None }
 }
 
 #[cfg(test)]

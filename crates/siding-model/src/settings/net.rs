@@ -8,14 +8,8 @@ use crate::net::NetPolicy;
 
 impl Value for NetPolicy {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        match raw {
-            RawValue::Text(text) => Ok(text.parse()?),
-            RawValue::Integer(_)
-            | RawValue::Boolean(_)
-            | RawValue::List(_)
-            | RawValue::Table(_)
-            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, Self::ALLOWED)),
-        }
+        let text = raw.as_text().ok_or_else(|| ValueError::not_allowed(raw, Self::ALLOWED))?;
+        Ok(text.parse()?)
     }
 
     fn raw(&self) -> RawValue {

@@ -33,6 +33,21 @@ pub enum RawValue {
     Other(&'static str),
 }
 
+impl RawValue {
+    /// Returns the content of a string.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Returns the content of a string, shortened as in messages, or an integer as text.
+    fn text_or_number(&self, allowed: &'static str) -> Result<String, ValueError> {
+        if let Self::Integer(number) = self {
+            return Ok(number.to_string());
+        }
+        self.as_text().map(printable).ok_or_else(|| ValueError::not_allowed(self, allowed))
+    }
+}
+
 impl fmt::Display for RawValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,14 +132,9 @@ pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
 
 impl Value for Duration {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        match raw {
-            RawValue::Text(text) => Ok(duration::parse(&printable(text))?),
-            // A number without a unit is rejected; the parser's error advises to add a unit.
-            RawValue::Integer(number) => Ok(duration::parse(&number.to_string())?),
-            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
-            }
-        }
+        // A number without a unit is rejected; the parser's error advises to add a unit.
+        let text = raw.text_or_number("a duration such as `15s`, `30m` or `1h30m`")?;
+        Ok(duration::parse(&text)?)
     }
 
     fn raw(&self) -> RawValue {
@@ -142,13 +152,7 @@ impl Value for Duration {
 
 impl Value for Bytes {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        match raw {
-            RawValue::Text(text) => Ok(printable(text).parse()?),
-            RawValue::Integer(number) => Ok(number.to_string().parse()?),
-            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(raw, "a size such as `8MiB`, or a number of bytes"))
-            }
-        }
+        Ok(raw.text_or_number("a size such as `8MiB`, or a number of bytes")?.parse()?)
     }
 
     fn raw(&self) -> RawValue {
@@ -168,21 +172,10 @@ impl Value for Bytes {
 
 impl Value for ByteRate {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        let read = |text: &str| Ok(Self(text.parse()?));
-        match raw {
-            RawValue::Text(text) => {
-                let text = printable(text);
-                let text = text.trim();
-                read(text.strip_suffix("/s").unwrap_or(text))
-            }
-            RawValue::Integer(number) => read(&number.to_string()),
-            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(
-                    raw,
-                    "a rate such as `1MiB/s`, or a number of bytes per second",
-                ))
-            }
-        }
+        let text =
+            raw.text_or_number("a rate such as `1MiB/s`, or a number of bytes per second")?;
+        let text = text.trim();
+        Ok(Self(text.strip_suffix("/s").unwrap_or(text).parse()?))
     }
 
     fn raw(&self) -> RawValue {
@@ -202,16 +195,7 @@ impl Value for ByteRate {
 
 impl Value for Signal {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        match raw {
-            RawValue::Text(text) => Ok(printable(text).parse()?),
-            RawValue::Integer(number) => Ok(number.to_string().parse()?),
-            RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
-                Err(ValueError::not_allowed(
-                    raw,
-                    "a signal such as `TERM` or `SIGINT`, or its number",
-                ))
-            }
-        }
+        Ok(raw.text_or_number("a signal such as `TERM` or `SIGINT`, or its number")?.parse()?)
     }
 
     fn raw(&self) -> RawValue {
@@ -277,14 +261,8 @@ impl Value for u32 {
 
 impl Value for String {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        match raw {
-            RawValue::Text(text) => Ok(text.clone()),
-            RawValue::Integer(_)
-            | RawValue::Boolean(_)
-            | RawValue::List(_)
-            | RawValue::Table(_)
-            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, "a text in quotes")),
-        }
+        let text = raw.as_text().map(str::to_owned);
+        text.ok_or_else(|| ValueError::not_allowed(raw, "a text in quotes"))
     }
 
     fn raw(&self) -> RawValue {

@@ -147,10 +147,3 @@ fn civil_time(local_ms: i64) -> Option<DateTime> {
     let timestamp = jiff::Timestamp::from_millisecond(local_ms).ok()?;
     Some(timestamp.to_zoned(TimeZone::UTC).datetime())
 }
-
-/// Formats a time as local date and time of day, as in `2026-11-21 14:05:30`.
-pub(super) fn format_local(at: UnixMs, utc_offset_ms: i64) -> String {
-    civil_time(at.0.saturating_add(utc_offset_ms))
-        .map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
-        .unwrap_or_default()
-}

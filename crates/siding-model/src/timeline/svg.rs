@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::process::UnixMs;
 use crate::text::{display_width, escape_xml, one_line};
 
-use super::axis::{MINUTE_MS, format_local};
+use super::axis::MINUTE_MS;
 use super::{BarState, BarStatus, MarkKind, Timeline, TimelineBar, TimelineGrid, TimelineLane};
 use super::{TimelineMark, TimelineRow};
 use style::STYLE;
@@ -319,7 +319,7 @@ impl Picture<'_> {
     /// Formats a time of the timeline, which is RFC 3339 in UTC, as local time.
     fn local(&self, moment: &str) -> String {
         let offset_ms = self.timeline.utc_offset_minutes.saturating_mul(MINUTE_MS);
-        UnixMs::from_rfc3339(moment).map_or_else(String::new, |at| format_local(at, offset_ms))
+        UnixMs::from_rfc3339(moment).map_or_else(String::new, |at| at.format_local(offset_ms))
     }
 }
 

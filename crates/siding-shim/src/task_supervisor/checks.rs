@@ -1,4 +1,5 @@
-//! The checks of a tick: each queries one component, and records the result.
+//! The checks of a tick: each queries one component, and records the result. Also the records of
+//! input, and the limit at which the output waits for its reader.
 
 use siding_core::sys::clock;
 use siding_model::flow_control;
@@ -150,7 +151,8 @@ impl TaskSupervisor {
         self.record_resumed(now, by);
     }
 
-    /// Records the end of a recorded stall, and the input of a client, at most once a second.
+    /// Records the end of a recorded stall. Without a stall, records the input of a client, at most
+    /// once a second.
     pub(super) fn record_resumed(&mut self, at: MonotonicMs, by: Option<String>) {
         let last_input = self.task.state().last_input;
         let is_due = |last: MonotonicMs| at.ms_since(last) >= INPUT_RECORD_INTERVAL_MS;

@@ -10,7 +10,7 @@ use crate::processes::tree;
 use crate::sys::threads::{self, ThreadLocation};
 use crate::sys::{inspect_process, procfs};
 
-/// The maximum width of a name or a detail, in columns.
+/// The maximum width of an object or a detail, in columns.
 const TEXT_COLUMNS: usize = 160;
 /// Maximum number of listed processes of a chain, not counting a process that waits for input while
 /// others work. The middle of a longer chain is left out.
@@ -182,8 +182,8 @@ impl ProcessExplainer<'_> {
         }
     }
 
-    /// Returns a text about the other end of a pipe: it names at most three processes of the task
-    /// that hold the other end, or says that none does.
+    /// Returns a text about the other end of a pipe: it names at most three other processes of the
+    /// task that hold this end, or says that none does.
     fn pipe_peer_name(&self, inode: u64, to_read: bool) -> Option<String> {
         let name = format!("pipe:[{inode}]");
         let holds = |pid: i32| {
@@ -236,7 +236,8 @@ impl ProcessExplainer<'_> {
         Some(format!("held by {}", named.collect::<Vec<_>>().join(", ")))
     }
 
-    /// Returns the path that the thread is opening; `None` if it cannot be read.
+    /// Returns the first 256 bytes of the path that the thread is opening; `None` if they cannot be
+    /// read.
     fn path_being_opened(&self) -> Option<String> {
         let (pid, tid) = (self.process.process.pid, self.thread?.tid);
         let Ok(ThreadLocation::Syscall { arguments, .. }) = threads::thread_location(pid, tid)
@@ -283,8 +284,9 @@ fn mount_device(mounts: &str, mount_id: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of this file
-/// (proc_locks(5)). The ID is -1 for a lock that was taken with `F_OFD_SETLK` (fcntl(2)).
+/// Returns the process ID in a line of `/proc/locks` (proc_locks(5)), or of a `lock:` line of
+/// fdinfo, if the line describes a held lock of this file. The ID is -1 for a lock that was taken
+/// with `F_OFD_SETLK` (fcntl(2)).
 fn parse_lock_holder(line: &str, file: LockedFile) -> Option<i32> {
     // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; a waiter has `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);

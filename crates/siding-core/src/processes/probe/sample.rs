@@ -114,9 +114,9 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
 /// meantime either, because each of these events makes the process or its parent run. The check
 /// takes one system call for each process, and a new sample takes a dozen.
 ///
-/// Also returns `None` if `before` is empty or may be truncated, or if a thread was not known to be
-/// blocked. The same applies if a process has a terminal, because other processes can change the
-/// state of a terminal.
+/// Returns `None` if a process has run, if `before` is empty or may be truncated, or if a thread
+/// was not known to be blocked. The same applies if a process has a terminal, because other
+/// processes can change the state of a terminal.
 #[must_use]
 pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     if before.processes.is_empty() || may_be_truncated(before) {

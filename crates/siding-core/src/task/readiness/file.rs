@@ -41,8 +41,8 @@ impl FileWatcher {
         }
     }
 
-    /// Returns the evidence that a file exists. If the file is missing, returns `None` and, with
-    /// inotify, watches the nearest existing directory above the file.
+    /// Returns the detail of the met condition if the file exists. If it is missing, returns
+    /// `None` and, with inotify, watches the nearest existing directory above it.
     pub(crate) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
             if let Some(found) = check_exists(path) {
@@ -74,7 +74,7 @@ fn nearest_existing_dir(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|above| above.is_dir()).map(Path::to_owned)
 }
 
-/// Returns the evidence that a file exists; `None` if it does not.
+/// Returns the detail of the met condition if the file exists.
 pub(crate) fn check_exists(path: &Path) -> Option<WaitDetail> {
     path.exists().then(|| file_detail(path))
 }

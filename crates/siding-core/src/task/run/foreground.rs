@@ -306,7 +306,8 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
     fn step(&mut self, event: CallEvent) -> Result<(), C::Error> {
         match self.call.step(event, clock::monotonic_now()) {
             CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => {
-                Ok(self.request_stop(&grace.stop_request(self.caller.name()))?)
+                let request = self.call.stop_request(grace, self.caller.name());
+                Ok(self.request_stop(&request)?)
             }
             CallAction::StopWithoutReader => Ok(self.request_stop(&closed_reader_stop())?),
             CallAction::ShowHint(hint) => {

@@ -192,8 +192,8 @@ impl TaskRequest {
     }
 
     /// Sets the variables to which those of [`Self::env`] are added; the default is for an agent's
-    /// command. A command with an empty environment is not a duplicate of one with an inherited
-    /// environment.
+    /// command. A command with [`BaseEnvironment::Empty`] is a duplicate only of a command that
+    /// also has it.
     pub const fn base_environment(mut self, base: BaseEnvironment) -> Self {
         self.base_environment = base;
         self

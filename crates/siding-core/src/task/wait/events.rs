@@ -82,7 +82,16 @@ impl Waiter<'_> {
         let (mut grown, mut again) = (false, false);
         let renewed = one.watch.reconnects();
         loop {
-            match one.watch.try_recv()? {
+            let message = match one.watch.try_recv() {
+                // The shim that replaces a killed one does not answer, and the wait ends.
+                Err(error)
+                    if error.is_timeout() && clock::monotonic_now() >= self.connect_until =>
+                {
+                    return Ok(());
+                }
+                result => result?,
+            };
+            match message {
                 // The shim sends this message once for each request to follow, so that a slow
                 // reader is not flooded. The request is therefore repeated below.
                 Some(ShimMessage::Output { .. }) => (grown, again) = (true, true),

@@ -58,16 +58,6 @@ pub enum WaitError {
     },
 }
 
-impl WaitError {
-    /// Returns whether the shim of a task could not be reached in time.
-    fn is_timeout(&self) -> bool {
-        match self {
-            Self::Watch(WatchError::Io { source, .. }) => source.kind() == io::ErrorKind::TimedOut,
-            Self::Watch(_) | Self::Pattern { .. } | Self::Output { .. } | Self::Io { .. } => false,
-        }
-    }
-}
-
 /// A condition that one task has met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetCondition {
@@ -75,7 +65,7 @@ pub struct MetCondition {
     pub task_id: TaskId,
     /// The condition as the caller gave it, or `exit` for a task that has ended.
     pub condition: Condition,
-    /// The evidence, such as the matching line.
+    /// The fact that met the condition, such as the matching line.
     pub detail: Option<WaitDetail>,
 }
 
@@ -122,10 +112,13 @@ impl WaitResult {
 pub struct Waiter<'r> {
     pub(super) root: &'r StateDir,
     pub(super) conditions: Vec<Condition>,
-    /// The tasks in the order of the call, without those that had no shim before the time limit.
+    /// The tasks in the order of the call, without those whose shim could not be reached before the
+    /// time limit.
     pub(super) tasks: Vec<WaitedTask<'r>>,
     pub(super) wait: WaitState,
     started: MonotonicMs,
+    /// The moment from which a shim that cannot be reached is no error: the wait ends.
+    pub(super) connect_until: MonotonicMs,
     met: Vec<MetEntry>,
     /// For each condition, the thread that sends its HTTP requests; `None` for a condition of
     /// another kind, and after the result.
@@ -177,9 +170,11 @@ impl<'r> Waiter<'r> {
         for id in ids {
             match WaitedTask::open(root, program, *id, &patterns, connect_until) {
                 Ok(task) => tasks.push(task),
-                // Another process is still starting the task, which has therefore met no condition.
-                // The first check ends the wait, unless another task satisfies it.
-                Err(error) if error.is_timeout() && clock::monotonic_now() >= connect_until => {}
+                // Another process is still starting the task, or the task's shim does not answer,
+                // so the task is not known to have met a condition. The first check ends the wait,
+                // unless another task satisfies it.
+                Err(WaitError::Watch(error))
+                    if error.is_timeout() && clock::monotonic_now() >= connect_until => {}
                 Err(error) => return Err(error),
             }
         }
@@ -191,6 +186,7 @@ impl<'r> Waiter<'r> {
             conditions,
             tasks,
             started: began,
+            connect_until,
             met: Vec::new(),
             http_probes: asking,
             file_watcher: has_files.then(FileWatcher::new),
@@ -237,7 +233,8 @@ impl<'r> Waiter<'r> {
         self.advance(WaitEvent::TimerFired).map(|verdict| self.take_result(verdict)).transpose()
     }
 
-    /// Returns the tasks whose end was not observed, in the order of the call.
+    /// Returns the tasks whose end was not observed, in the order of the call, without those whose
+    /// shim could not be reached in time.
     pub fn unfinished_tasks(&self) -> impl Iterator<Item = TaskId> {
         self.tasks.iter().filter(|task| !task.is_finished).map(|task| task.watch.id())
     }

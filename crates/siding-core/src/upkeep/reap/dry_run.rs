@@ -14,7 +14,7 @@ use crate::processes::tree::{self, SharedScan};
 use crate::store::StateDir;
 use crate::sys::procfs;
 
-/// Returns the steps, in the order in which the reaper would take them.
+/// Returns the steps, grouped in the order in which the reaper would take them.
 pub(super) fn plan_steps(
     root: &StateDir,
     limits: &RetentionLimits,

@@ -132,7 +132,8 @@ impl ExpiredQuarantine {
     }
 }
 
-/// Removes entries that were set aside long ago. Tasks in `kept` may still have processes.
+/// Removes entries that were set aside long ago. Those of tasks in `kept`, which may still have
+/// processes, are not removed.
 pub(super) fn remove_expired_quarantine(
     root: &StateDir,
     kept: &HashSet<TaskId>,

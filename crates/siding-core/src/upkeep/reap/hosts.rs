@@ -16,13 +16,12 @@ use siding_model::signal::Signal;
 
 use super::ReapStep;
 use super::orphan_processes::{KILL_TIMEOUT_MS, SWEEP_PAUSE, TERM_GRACE_MS, survival_reason};
-use super::reap_log::{ReapLog, ReapLogLine};
+use super::reap_log::{ReapLog, ReapLogLine, age_ms};
 use crate::host::{HostFiles, is_unsupervised, processes_with_mark};
 use crate::processes::tree;
 use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
-use crate::sys::procfs::{self, TICKS_PER_SECOND};
-use crate::sys::{clock, file, poll, process, unix_socket};
+use crate::sys::{clock, file, poll, process, procfs, unix_socket};
 
 /// The name of the rule in `reaped.log`.
 const HOST_ENDED_RULE: &str = "host-ended";
@@ -380,11 +379,6 @@ impl<'a> HostSweep<'a> {
 
 fn host_label(record: &HostRecord) -> String {
     format!("{} ({})", siding_model::text::one_line(&record.name, 40), record.host.pid)
-}
-
-fn age_ms(process: ProcRef) -> u64 {
-    let born = process.start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
-    clock::since_boot_ms().saturating_sub(born)
 }
 
 /// Returns the excluded processes: those for which `is_wanted` returns true, and their descendants.

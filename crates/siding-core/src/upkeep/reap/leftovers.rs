@@ -52,7 +52,7 @@ pub(super) fn leftover_groups<'s>(
 }
 
 /// Removes ended tasks that are past their retention, after calling `before` if there are any.
-/// Tasks in `kept` may still have processes.
+/// Tasks in `kept`, which may still have processes, are not removed.
 pub(super) fn remove_expired_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -64,7 +64,8 @@ pub(super) fn remove_expired_tasks(
         let ReapStep::Expired { task_id, .. } = step else { return Some(step) };
         match remove_task_if(root, task_id, |_| true) {
             Ok(true) => Some(step),
-            // The task's shim is about to exit; the next run removes the task.
+            // The task's shim is about to exit, so the next run removes the task; or another
+            // process has removed it.
             Ok(false) | Err(StoreError::NoSuchTask { .. }) => None,
             Err(error) => Some(failed_step(task_id, &error)),
         }
@@ -253,7 +254,7 @@ pub(super) fn quarantined_tasks(root: &StateDir) -> Vec<(TaskId, String)> {
     entries.filter_map(|(path, name)| Some((parse(&name)?, path))).collect()
 }
 
-/// Returns the path below the root and the name of each entry that was set aside.
+/// Returns the path below the root and the name of each quarantined entry.
 pub(super) fn quarantined_entries(root: &StateDir) -> Vec<(String, String)> {
     let directories = [QUARANTINE_DIR, OLD_QUARANTINE_DIR];
     let entries = |directory| path_names(directory, names_in(root, directory).unwrap_or_default());

@@ -15,6 +15,7 @@ use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
 
 use super::leftovers::quarantined_tasks;
+use super::reap_log::{ReapLog, ReapLogLine, age_ms};
 use super::{ReapStep, RecordedState, TaskSurvey};
 use crate::processes::tree::{self, BirthmarkScan};
 use crate::store::{LockedTask, StateDir};
@@ -41,6 +42,8 @@ enum TaskGuard {
     Aside { _lock: OwnedFd },
 }
 
+/// The name of the rule in `reaped.log`.
+const TASK_ENDED_RULE: &str = "task-ended";
 /// Maximum number of scans. A scan is repeated until it could read every process.
 const MAX_SCANS: u32 = 3;
 /// The reason for an incomplete scan, as the report shows it.
@@ -132,7 +135,8 @@ fn sweep_tasks(
         return orphan_scan;
     }
     std::thread::sleep(RECHECK_DELAY);
-    let mut sweep = OrphanSweep { root, survey, wanted, signaled: HashMap::new() };
+    let log = ReapLog::open(root).ok();
+    let mut sweep = OrphanSweep { root, survey, wanted, signaled: HashMap::new(), log };
     sweep.terminate_all(orphan_scan.orphans);
     let left = sweep.kill_remaining();
     kept.extend(left.orphans.keys());
@@ -301,6 +305,8 @@ struct OrphanSweep<'a> {
     survey: &'a TaskSurvey,
     wanted: HashSet<TaskId>,
     signaled: HashMap<ProcRef, SignaledOrphan>,
+    /// `None` if the log could not be opened.
+    log: Option<ReapLog>,
 }
 
 impl OrphanSweep<'_> {
@@ -356,8 +362,8 @@ impl OrphanSweep<'_> {
         }
     }
 
-    /// Sends a signal to a process if it is still a stray. Returns whether the signal could be
-    /// sent.
+    /// Sends a signal to a process if it is still a stray, after writing a line to the log. Returns
+    /// whether the signal could be sent.
     fn send_signal(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
         // The mark and the group are checked again: they were read before the pidfd was opened, and
         // the process ID may have been reused since.
@@ -367,12 +373,27 @@ impl OrphanSweep<'_> {
         if held.is_dead() || !is_one {
             return false;
         }
+        let last_signal = self.signaled.get(&held.process).map(|known| known.signal);
         let known = self.signaled.entry(held.process).or_insert_with(|| SignaledOrphan {
             task,
             command: tree::command_for_report(held.process.pid),
             signal,
         });
         known.signal = signal;
+        if last_signal != Some(signal)
+            && let Some(log) = &self.log
+        {
+            let _best_effort = log.append(&ReapLogLine {
+                at: clock::unix_now().rfc3339(),
+                rule: TASK_ENDED_RULE,
+                pid,
+                start_ticks: held.process.start_ticks,
+                top_pid: pid,
+                age_ms: age_ms(held.process),
+                signal: signal.to_string(),
+                command: &known.command,
+            });
+        }
         held.send_signal(signal).is_ok()
     }
 }

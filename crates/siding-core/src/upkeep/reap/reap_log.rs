@@ -1,12 +1,15 @@
-//! The log `reaped.log` of the signals that siding sends to processes of other programs.
+//! The log `reaped.log` of the signals that the reaper sends.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use serde::Serialize;
+use siding_model::process::ProcRef;
 
 use crate::store::StateDir;
+use crate::sys::clock;
 use crate::sys::file::{self, OpenMode};
+use crate::sys::procfs::TICKS_PER_SECOND;
 
 /// The name of the log below the root (`docs/format.md`).
 const LOG_FILE: &str = "reaped.log";
@@ -29,7 +32,7 @@ pub(super) struct ReapLogLine<'l> {
     /// The start time of the process, in clock ticks since boot.
     pub(super) start_ticks: u64,
     /// The process ID of the topmost process of its tree; for a process that a host has left, the
-    /// process ID of the host.
+    /// process ID of the host, and for a process of an ended task, its own.
     pub(super) top_pid: i32,
     /// The age of the process, in milliseconds.
     pub(super) age_ms: u64,
@@ -38,9 +41,15 @@ pub(super) struct ReapLogLine<'l> {
     pub(super) command: &'l str,
 }
 
+/// Returns the age of a process, in milliseconds.
+pub(super) fn age_ms(process: ProcRef) -> u64 {
+    let born = process.start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
+    clock::since_boot_ms().saturating_sub(born)
+}
+
 /// The locked log. Unowned processes are ended only while this lock is held, so that only one
-/// reaper at a time does so. The processes of an ended host are ended even if the log cannot be
-/// opened.
+/// reaper at a time does so. The processes of an ended host or task are ended even if the log
+/// cannot be opened.
 #[derive(Debug)]
 pub(super) struct ReapLog(OwnedFd);
 
@@ -72,8 +81,8 @@ impl ReapLog {
     /// # Errors
     ///
     /// The I/O error of the system call, or `WriteZero` if only a part of the line was written. An
-    /// unowned process must not be signaled then; a process that an ended host has left is signaled
-    /// all the same.
+    /// unowned process must not be signaled then; a process of an ended host or task is signaled all
+    /// the same.
     pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
