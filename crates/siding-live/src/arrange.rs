@@ -3,8 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 
 use siding_model::id::{SessionId, TaskKind};
-use siding_model::outcome::Outcome;
-use siding_model::person_need::is_failed_outcome;
+use siding_model::outcome::{Outcome, OutcomeGroup};
 use siding_model::task_view::PhaseName;
 
 use crate::task::LiveTask;
@@ -49,7 +48,8 @@ pub enum SortKey {
     Time,
     /// In the order of [`StateGroup`].
     State,
-    /// Alphabetically by the command, or by the name of a task that runs siding itself.
+    /// Alphabetically by [`TaskView::title`](siding_model::task_view::TaskView::title): the name, if
+    /// the task has one, and the command.
     Name,
     /// The longest duration first.
     Elapsed,
@@ -160,7 +160,7 @@ impl GroupKey {
         match self {
             Self::All => "all",
             Self::Session(id) => id.as_str(),
-            Self::Kind(kind) => kind.name(),
+            Self::Kind(kind) => kind.label(),
             Self::State(state) => state.as_str(),
         }
     }
@@ -189,10 +189,10 @@ impl StateGroup {
     /// Returns the group of a task.
     #[must_use]
     pub fn for_task(task: &LiveTask) -> Self {
-        match &task.view.outcome {
-            Some(outcome) if is_failed_outcome(outcome) => Self::Failed,
-            Some(Outcome::Exited { .. }) => Self::Succeeded,
-            Some(_) => Self::Stopped,
+        match task.view.outcome.as_ref().map(Outcome::group) {
+            Some(OutcomeGroup::Failed) => Self::Failed,
+            Some(OutcomeGroup::Succeeded) => Self::Succeeded,
+            Some(OutcomeGroup::Stopped) => Self::Stopped,
             None => match task.view.phase {
                 PhaseName::Starting => Self::Starting,
                 PhaseName::Running => Self::Running,
@@ -262,7 +262,7 @@ fn compare(a: &LiveTask, b: &LiveTask, key: SortKey) -> Ordering {
     match key {
         SortKey::Time => moment(a).cmp(&moment(b)),
         SortKey::State => StateGroup::for_task(a).cmp(&StateGroup::for_task(b)),
-        SortKey::Name => a.view.display_name().cmp(b.view.display_name()),
+        SortKey::Name => a.view.title().cmp(&b.view.title()),
         SortKey::Elapsed => b.view.elapsed_ms.cmp(&a.view.elapsed_ms),
         SortKey::Usual => usual_permille(b).cmp(&usual_permille(a)),
         SortKey::Silence => {

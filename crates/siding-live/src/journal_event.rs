@@ -32,7 +32,8 @@ pub enum EventTone {
 pub struct JournalEvent {
     /// Awake time since the start of the task, in milliseconds.
     pub after_ms: u64,
-    /// The start of the task plus this time.
+    /// The wall-clock time of the start plus `after_ms`, so a suspend is not counted. Zero for the
+    /// error of a journal without a readable event.
     pub wall: UnixMs,
     /// The meaning of the event.
     pub tone: EventTone,
@@ -49,8 +50,8 @@ pub struct JournalHistory {
     pub state: Option<TaskState>,
 }
 
-/// Reads the events of a task; `None` if there is no journal. The error of a damaged journal is the
-/// last event.
+/// Reads the events of a task; `None` if the journal does not exist or cannot be read. The error of
+/// a damaged journal is the last event.
 #[must_use]
 pub fn read_history(root: &StateDir, id: TaskId) -> Option<JournalHistory> {
     let bytes = journal_file::read_bytes(&root.task_dir(id).ok()?).ok()?;
@@ -75,8 +76,7 @@ pub fn read_history(root: &StateDir, id: TaskId) -> Option<JournalHistory> {
         }
     };
     if let Some(state) = &state {
-        let text = format!("accepted on {}", state.started_wall.rfc3339());
-        let wall = state.started_wall;
+        let (wall, text) = (state.started_wall, "accepted".to_owned());
         events.insert(0, JournalEvent { after_ms: 0, wall, tone: EventTone::Faint, text });
     }
     Some(JournalHistory { events, state })

@@ -29,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`read_history`], [`read_receipts`], [`read_process_tree`] and [`explain_waits`] read more about one task, for a page
-//! about it.
+//! [`read_history`], [`read_receipts`], [`read_process_tree`] and [`explain_waits`] read more about
+//! one task, for a page about it.
 //!
 //! [`arrange`] groups, sorts and filters tasks for display.
 

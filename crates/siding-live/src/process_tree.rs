@@ -74,8 +74,8 @@ fn arrange_tree(processes: Vec<TreeProcess>) -> Vec<TreeProcess> {
     arranged
 }
 
-/// Returns what each of these processes waits for, as far as the kernel shows it to this process
-/// instead of only to the task's shim (`kernel.yama.ptrace_scope`). At most 40 processes are
+/// Returns what each of these processes waits for. With `kernel.yama.ptrace_scope`, the kernel
+/// shows some waits only to the task's shim; they are missing here. At most 40 processes are
 /// explained.
 #[must_use]
 pub fn explain_waits(dir: &TaskDir, pids: &[i32]) -> HashMap<i32, String> {

@@ -6,8 +6,8 @@ use siding_model::notice::Consumer;
 
 use crate::task::{LiveNotice, LiveTask};
 
-/// Number of consumers that are named. The result of a call that the caller has received counts as
-/// received by all of them.
+/// Number of consumers that are named. When a caller has received the result of its call, all of
+/// them count as receivers of the notice.
 const CONSUMER_COUNT: usize = 3;
 
 /// The receivers of one notice.
@@ -36,7 +36,7 @@ impl NoticeReceipt {
 /// Reads the receivers of each notice of a task, in the order of [`LiveTask::notices`].
 #[must_use]
 pub fn read_receipts(root: &StateDir, task: &LiveTask) -> Vec<NoticeReceipt> {
-    // Acknowledgements that cannot be read make a notice unread, never the reverse.
+    // If the acknowledgements cannot be read, no receiver is named.
     let acks = Acks::read(root, &task.view.session_id).unwrap_or_default();
     let consumers: [(Consumer, &'static str); CONSUMER_COUNT] = [
         (Consumer::agent(), "the agent"),

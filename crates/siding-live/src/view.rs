@@ -40,6 +40,8 @@ pub struct LiveView {
     unreadable: BTreeMap<TaskId, String>,
     sessions: BTreeMap<SessionId, LiveSession>,
     acks: HashMap<SessionId, Acks>,
+    /// Whether the last refresh failed. The events that it had read are gone.
+    has_failed: bool,
 }
 
 impl LiveView {
@@ -65,6 +67,7 @@ impl LiveView {
             unreadable: BTreeMap::new(),
             sessions: BTreeMap::new(),
             acks: HashMap::new(),
+            has_failed: false,
         };
         let mut events = WatchEvents::default();
         let mut ended = view.root.all_tasks()?;
@@ -106,16 +109,20 @@ impl LiveView {
     ///
     /// # Errors
     ///
-    /// [`LiveError`]. The view keeps its content, and a later call may succeed.
+    /// [`LiveError`]. The view keeps its content, and a later call may succeed, which then reports
+    /// what this call has not.
     pub fn refresh(&mut self) -> Result<Changes, LiveError> {
+        let has_lost_events = std::mem::replace(&mut self.has_failed, true);
         let mut events = self.watch.read_events().map_err(|source| LiveError::Io {
             doing: "read the changes of the state directory",
             source,
         })?;
-        if events.must_rescan {
+        if events.must_rescan || has_lost_events {
             self.add_listed(&mut events)?;
         }
-        self.apply(events)
+        let changes = self.apply(events)?;
+        self.has_failed = false;
+        Ok(changes)
     }
 
     /// Measures these tasks, except those that have ended or run on another machine, and checks the

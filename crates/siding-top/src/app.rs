@@ -18,6 +18,9 @@ use crate::output_pane::Direction;
 use crate::row::TaskRow;
 use crate::theme::Theme;
 
+/// The duration that an empty input line adds to a deadline.
+pub(crate) const DEFAULT_EXTENSION: &str = "30m";
+
 /// An action that a person requests for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TaskAction {
@@ -88,10 +91,10 @@ pub(crate) enum PromptKind {
     Extend(TaskId),
 }
 
-/// A box or an input line over the list or the page of a task.
+/// A box, a question or an input line over the list or the page of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Overlay {
-    /// The list of keys, scrolled by this number of lines.
+    /// The list of keys, scrolled by this number of rows.
     Help(usize),
     /// A question about an action, which `y` confirms.
     Confirmation { id: TaskId, action: TaskAction, question: String },
@@ -101,7 +104,8 @@ pub(crate) enum Overlay {
     Report { title: String, lines: Vec<PaneLine>, top: usize },
 }
 
-/// A message in the last line, until the next key.
+/// A message in the last line, until the next key. A message about the text of an input line is
+/// above the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) text: String,
@@ -120,6 +124,9 @@ pub(crate) struct App {
     /// Reports that are shown once no other box or input line is open.
     waiting_reports: VecDeque<Overlay>,
     pub(crate) message: Option<Message>,
+    /// Messages that arrived while an input line or a question was in the last line. The first one
+    /// is shown, instead of `message`, once the line is free, and each key removes one.
+    waiting_messages: VecDeque<Message>,
     pub(crate) is_read_only: bool,
     pub(crate) theme: Theme,
     pub(crate) columns: usize,
@@ -138,6 +145,7 @@ impl App {
             overlay: None,
             waiting_reports: VecDeque::new(),
             message: None,
+            waiting_messages: VecDeque::new(),
             is_read_only,
             theme,
             columns: 80,
@@ -174,12 +182,48 @@ impl App {
         }
     }
 
+    /// Shows a message. If an input line, a question or a waiting message is in the last line, the
+    /// message waits for its turn, so that none is lost.
     pub(crate) fn show_message(&mut self, text: impl Into<String>) {
+        self.add_message(Message { text: text.into(), is_error: false });
+    }
+
+    /// Shows a message about a failure, as [`Self::show_message`] does.
+    pub(crate) fn show_error(&mut self, text: impl Into<String>) {
+        self.add_message(Message { text: text.into(), is_error: true });
+    }
+
+    /// Shows that an action has started, unless a message waits. The result of the action replaces
+    /// this note, which therefore never waits.
+    pub(crate) fn show_progress(&mut self, text: impl Into<String>) {
         self.message = Some(Message { text: text.into(), is_error: false });
     }
 
-    pub(crate) fn show_error(&mut self, text: impl Into<String>) {
-        self.message = Some(Message { text: text.into(), is_error: true });
+    fn add_message(&mut self, message: Message) {
+        if !self.has_input_line() && self.waiting_messages.is_empty() {
+            self.message = Some(message);
+        } else if !self.waiting_messages.contains(&message) {
+            self.waiting_messages.push_back(message);
+        }
+    }
+
+    /// Returns the message that is visible.
+    pub(crate) fn visible_message(&self) -> Option<&Message> {
+        let waiting = self.waiting_messages.front().filter(|_| !self.has_input_line());
+        waiting.or(self.message.as_ref())
+    }
+
+    /// Removes the message that was visible until now.
+    fn remove_message(&mut self) {
+        self.message = None;
+        if !self.has_input_line() {
+            self.waiting_messages.pop_front();
+        }
+    }
+
+    /// Returns whether an input line or a question is in the last line.
+    const fn has_input_line(&self) -> bool {
+        matches!(self.overlay, Some(Overlay::Prompt { .. } | Overlay::Confirmation { .. }))
     }
 
     /// Shows the result of an action in a box. A person who is typing, answers a question or reads

@@ -170,10 +170,13 @@ const OPTIONAL_COLUMNS: [(Column, Option<Column>); 14] = [
 ];
 
 /// Returns the columns for a width, from left to right. Together with the gaps they fill the width,
-/// which is at least 14.
-pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
+/// which is at least 14. The optional columns in `empty` are left out.
+pub(crate) fn layout(width: usize, empty: &[Column]) -> Vec<ColumnLayout> {
     let mut chosen = vec![Column::Symbol, Column::Command];
     for (number, (column, replaced)) in OPTIONAL_COLUMNS.into_iter().enumerate() {
+        if empty.contains(&column) {
+            continue;
+        }
         let mut wider = chosen.clone();
         wider.retain(|other| Some(*other) != replaced);
         wider.push(column);
@@ -213,11 +216,11 @@ fn silence_share(spare: usize) -> usize {
     silence + rest.saturating_sub(COMFORTABLE_COMMAND_COLUMNS - READABLE_COMMAND_COLUMNS) / 2
 }
 
-/// Returns the column of the list at a column of the screen. A gap belongs to the column on its
+/// Returns the column of a [`layout`] at a column of the screen. A gap belongs to the column on its
 /// left.
-pub(crate) fn column_at(position: usize, width: usize) -> Option<Column> {
+pub(crate) fn column_at(position: usize, width: usize, empty: &[Column]) -> Option<Column> {
     let mut end = 0;
-    layout(width).into_iter().find_map(|one| {
+    layout(width, empty).into_iter().find_map(|one| {
         end += one.width + GAP_COLUMNS;
         (position < end).then_some(one.column)
     })
@@ -236,7 +239,7 @@ mod tests {
 
     fn titles(width: usize) -> String {
         let titles: Vec<&str> =
-            layout(width).iter().map(|layout| layout.column.title().trim()).collect();
+            layout(width, &[]).iter().map(|layout| layout.column.title().trim()).collect();
         titles.join(" ").trim().to_owned()
     }
 
@@ -270,15 +273,15 @@ mod tests {
             assert!(titles(width).contains(title), "{width}: {}", titles(width));
             assert!(!titles(width - 1).contains(title), "{width}: {}", titles(width - 1));
         }
-        assert!(layout(165).iter().any(|one| one.column == Column::Id));
-        assert!(layout(164).iter().any(|one| one.column == Column::ShortId));
+        assert!(layout(165, &[]).iter().any(|one| one.column == Column::Id));
+        assert!(layout(164, &[]).iter().any(|one| one.column == Column::ShortId));
     }
 
     /// A long verdict, such as a wait for input with its question, needs about 40 columns.
     #[test]
     fn the_silence_grows_before_the_command_is_wide() {
         let widths = |width| {
-            let columns = layout(width);
+            let columns = layout(width, &[]);
             let find = |column: Column| columns.iter().find(|one| one.column == column);
             [Column::Silence, Column::Command].map(|column| find(column).map(|one| one.width))
         };
@@ -293,23 +296,40 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_column_leaves_its_place_to_the_others() {
+        let listed = |width, empty: &[Column]| -> Vec<Column> {
+            layout(width, empty).iter().map(|one| one.column).collect()
+        };
+        let columns = listed(100, &[Column::TimeBar]);
+        assert!(columns.contains(&Column::Elapsed) && columns.contains(&Column::Processes));
+        let columns = listed(128, &[Column::Host]);
+        assert_eq!(columns.last(), Some(&Column::Session));
+        assert!(!columns.contains(&Column::Host));
+        assert_eq!(column_at(127, 128, &[Column::Host]), Some(Column::Session));
+    }
+
+    #[test]
     fn every_shown_column_is_found_at_its_position() {
         for width in [20, 80, 300] {
             let mut position = 0;
-            for ColumnLayout { column, width: cells } in layout(width) {
+            for ColumnLayout { column, width: cells } in layout(width, &[]) {
                 for inside in [position, position + cells - 1] {
-                    assert_eq!(column_at(inside, width), Some(column), "{inside} of {width}");
+                    assert_eq!(column_at(inside, width, &[]), Some(column), "{inside} of {width}");
                 }
                 position += cells + GAP_COLUMNS;
             }
-            assert_eq!(column_at(width + 1, width), None);
+            assert_eq!(column_at(width + 1, width, &[]), None);
         }
     }
 
     proptest! {
         #[test]
-        fn columns_fill_the_width_and_never_exceed_it(width in 20_usize..400) {
-            let columns = layout(width);
+        fn columns_fill_the_width_and_never_exceed_it(
+            width in 20_usize..400,
+            empty in prop::sample::subsequence(vec![Column::TimeBar, Column::Host], 0..=2),
+        ) {
+            let columns = layout(width, &empty);
+            prop_assert!(columns.iter().all(|one| !empty.contains(&one.column)));
             let cells: usize = columns.iter().map(|column| column.width).sum();
             let total = cells + (columns.len() - 1) * GAP_COLUMNS;
             prop_assert_eq!(total, width);

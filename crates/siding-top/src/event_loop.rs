@@ -233,7 +233,7 @@ impl EventLoop {
         if let Err(error) = self.acts.start(id, action) {
             self.app.show_error(format!("could not start a thread: {error}"));
         } else if let Some(note) = note {
-            self.app.show_message(note);
+            self.app.show_progress(note);
         }
     }
 
@@ -306,8 +306,8 @@ impl EventLoop {
         self.is_dirty |= is_tick;
     }
 
-    /// Returns the tasks to measure: the live ones on the screen, or up to [`MAX_SAMPLED_TASKS`]
-    /// live ones if the order depends on their usage.
+    /// Returns the tasks to measure: that of the open page; otherwise the live ones on the screen,
+    /// or up to [`MAX_SAMPLED_TASKS`] live ones if the order depends on their usage.
     fn sampled_ids(&self) -> Vec<TaskId> {
         if let Some(detail) = &self.app.detail {
             return vec![detail.id];
@@ -361,7 +361,7 @@ impl EventLoop {
         self.update_output();
     }
 
-    /// Updates the page of a task. With `changes`, only if they concern the task.
+    /// Updates the page of a task. With `changes`, only if they contain the task or any session.
     fn update_detail(&mut self, changes: Option<&Changes>) {
         let Some(detail) = &mut self.app.detail else { return };
         let id = detail.id;

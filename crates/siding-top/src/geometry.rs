@@ -18,10 +18,27 @@ pub(crate) const DETAIL_FRAME_ROWS: usize = 3;
 /// Width from which the titles of all tabs are shown instead of that of the selected tab alone.
 const ALL_TABS_COLUMNS: usize = 64;
 
-/// Returns the number of lines inside a box: the rows without its title, its lower edge and the
-/// last line of the screen.
+/// Columns on each side of a box.
+pub(crate) const BOX_MARGIN_COLUMNS: usize = 2;
+/// Maximum width of a box.
+const MAX_BOX_COLUMNS: usize = 90;
+/// Columns of the edges of a box, and of the blanks next to them.
+const BOX_EDGE_COLUMNS: usize = 4;
+
+/// Returns the number of rows inside a box: those of the screen without the two edges of the box
+/// and the last line of the screen.
 pub(crate) fn box_height(rows: usize) -> usize {
     rows.saturating_sub(3).max(1)
+}
+
+/// Returns the width of a box on a screen of this width.
+pub(crate) fn box_columns(columns: usize) -> usize {
+    columns.saturating_sub(2 * BOX_MARGIN_COLUMNS).min(MAX_BOX_COLUMNS)
+}
+
+/// Returns the width of the text in a box.
+pub(crate) fn box_text_columns(columns: usize) -> usize {
+    box_columns(columns).saturating_sub(BOX_EDGE_COLUMNS)
 }
 
 /// Returns the tabs, each with its first column and its text.

@@ -1,7 +1,15 @@
 //! The list of keys.
 
+use siding_model::text::display_width;
+
+use crate::detail::PaneLine;
+use crate::theme::Tone;
+
+/// Width of the keys.
+const KEY_COLUMNS: usize = 12;
+
 /// The lines of the help: a key and its meaning, or an empty string and a heading.
-pub(crate) const HELP_LINES: [(&str, &str); 38] = [
+const HELP_LINES: [(&str, &str); 38] = [
     ("", "Move"),
     ("j k, arrows", "next and previous task or line"),
     ("g G", "first and last"),
@@ -10,9 +18,9 @@ pub(crate) const HELP_LINES: [(&str, &str); 38] = [
     ("", "List"),
     ("Enter, l", "open the selected task"),
     ("/", "filter by words; Esc shows all tasks"),
-    ("s S", "next and previous order: by each column, by bytes of output"),
+    ("s S", "order by each column in turn (name: text of COMMAND), by bytes of output"),
     ("t", "group by session, kind or state"),
-    ("a", "hide or show ended tasks"),
+    ("a", "hide or show the ended tasks that do not need you"),
     ("q, Ctrl-C", "quit; the tasks continue"),
     ("", "Page of a task"),
     ("q, Esc, h", "back to the list"),
@@ -23,7 +31,7 @@ pub(crate) const HELP_LINES: [(&str, &str); 38] = [
     ("", "Act on a task"),
     ("w", "why: what each process waits for; on tab 3, what was used most"),
     ("x", "stop it with everything that it started"),
-    ("e", "extend its deadline"),
+    ("e", "extend its deadline: Enter adds 30m, otherwise type a duration such as 5m"),
     ("i", "write a line to its standard input"),
     ("r", "release an adopted process"),
     ("o", "open its output in $PAGER"),
@@ -31,20 +39,45 @@ pub(crate) const HELP_LINES: [(&str, &str); 38] = [
     ("", "Symbols"),
     ("!", "needs you: waits for input, near its deadline, over a limit, failed unseen"),
     ("●", "runs"),
-    ("■", "is being stopped"),
+    ("■", "is being stopped; dimmed: was stopped or released"),
     ("◌", "its command has ended, processes are left"),
-    ("✗ ✓", "failed, ended"),
+    ("✓ ✗", "exited with code 0; failed, for example at its deadline or a limit"),
     ("▓▓░", "elapsed time against the usual time; + is longer than usual"),
     ("", "Screen"),
-    ("?", "list the keys"),
+    ("?", "list the keys; the keys under Move scroll the list"),
     ("Ctrl-L", "draw again"),
     ("Ctrl-Z", "suspend; fg continues"),
     ("Ctrl-U, Ctrl-W", "in an input line: delete the line, or its last word"),
 ];
 
+/// Returns the lines of the help, as a box shows them.
+pub(crate) fn help_lines() -> Vec<PaneLine> {
+    HELP_LINES.iter().map(help_line).collect()
+}
+
+fn help_line((key, meaning): &(&str, &str)) -> PaneLine {
+    if key.is_empty() {
+        return PaneLine::new(Tone::Strong, *meaning);
+    }
+    let blanks = " ".repeat(KEY_COLUMNS.saturating_sub(display_width(key)));
+    PaneLine::labeled(format!("  {key}{blanks} "), *meaning)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detail::wrap_lines;
+
+    #[test]
+    fn the_help_fits_every_width_and_nothing_is_lost() {
+        let bare = |text: &str| text.split_whitespace().collect::<String>();
+        let whole: String = HELP_LINES.iter().map(|(key, text)| bare(key) + &bare(text)).collect();
+        for columns in [12, 32, 72, 86] {
+            let rows = wrap_lines(&help_lines(), columns);
+            assert!(rows.iter().all(|(_, row)| display_width(row) <= columns), "{rows:?}");
+            assert_eq!(rows.iter().map(|(_, row)| bare(row)).collect::<String>(), whole);
+        }
+    }
 
     #[test]
     fn the_page_about_the_screen_lists_every_key() {

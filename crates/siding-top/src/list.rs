@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use siding_live::arrange::{Grouping, SortKey};
 use siding_model::id::TaskId;
 
+use crate::columns::Column;
 use crate::row::TaskRow;
 
 /// How the list is arranged.
@@ -14,7 +15,7 @@ pub(crate) struct ListOptions {
     pub(crate) grouping: Grouping,
     /// The text that a person entered to filter the list.
     pub(crate) filter: String,
-    /// Whether ended tasks are left out.
+    /// Whether ended tasks are left out, except those that need a person.
     pub(crate) hides_ended: bool,
 }
 
@@ -132,8 +133,8 @@ impl TaskList {
         self.entries.iter().position(|entry| entry.task_id() == Some(id))
     }
 
-    /// Selects the task at an index. If that is a heading, selects the next task below it,
-    /// otherwise the next above it.
+    /// Selects the task at an index. At a heading, selects the next task below it, or the next
+    /// above it if there is none below.
     fn select_nearest(&mut self, index: usize) {
         let index = index.min(self.entries.len().saturating_sub(1));
         let is_task = |index: &usize| self.entries[*index].task_id().is_some();
@@ -187,6 +188,19 @@ impl TaskList {
             row: entry.task_id().and_then(|id| self.rows.get(&id)),
             is_selected: index == self.selected,
         })
+    }
+
+    /// Returns which of the columns `Host` and `TimeBar` are left out, because they are empty in
+    /// each visible row.
+    pub(crate) fn empty_columns(&self) -> Vec<Column> {
+        let mut empty = Vec::new();
+        if self.rows.values().all(|row| row.host.is_empty()) {
+            empty.push(Column::Host);
+        }
+        if self.rows.values().all(|row| row.usual_ms().is_none()) {
+            empty.push(Column::TimeBar);
+        }
+        empty
     }
 
     /// Returns the ids of the live tasks in the visible part.
@@ -292,6 +306,20 @@ mod tests {
         assert_eq!(list.visible_live_ids(2).len(), 2);
         list.load_rows(2, |_| None);
         assert_eq!((list.selected(), list.visible_live_ids(2).len()), (None, 0));
+    }
+
+    #[test]
+    fn a_column_without_a_value_on_the_screen_is_empty() {
+        let mut list = sample_list(&["a", "b"]);
+        let columns = |list: &mut TaskList, host: &'static str, expected_ms: Option<u64>| {
+            let row = |id| TaskRow { host, expected_ms, ..build_row(id) };
+            list.load_rows(2, |id| Some(row(id)));
+            list.empty_columns()
+        };
+        assert_eq!(columns(&mut list, "claude", Some(9)), []);
+        assert_eq!(columns(&mut list, "", None), [Column::Host, Column::TimeBar]);
+        list.load_rows(2, |id| Some(TaskRow { final_elapsed_ms: Some(1), ..build_row(id) }));
+        assert_eq!(list.empty_columns(), [Column::TimeBar], "an ended task has no bar");
     }
 
     #[test]

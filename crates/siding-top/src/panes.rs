@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
-use siding_live::{EventTone, JournalEvent, LiveNotice, LiveTask, LiveView, NoticeReceipt};
+use siding_live::{
+    EventTone, JournalEvent, JournalHistory, LiveNotice, LiveTask, LiveView, NoticeReceipt,
+};
 use siding_model::duration::format_duration;
 use siding_model::evidence::{ChainLink, WhyView};
 use siding_model::journal::TaskState;
@@ -23,7 +25,7 @@ use crate::theme::Tone;
 
 pub(crate) use self::limits::peak_lines;
 
-/// Maximum width of one line before it is fitted to the screen.
+/// Maximum width of the text of a line before it is fitted to the screen.
 const LINE_COLUMNS: usize = 400;
 /// Width of a label in front of a value.
 const LABEL_COLUMNS: usize = 13;
@@ -45,7 +47,7 @@ pub(crate) fn tab_lines(
             read_state().map(|state| limits::format_limits(task, &state, now)).unwrap_or_default()
         }
         DetailTab::Events => siding_live::read_history(root, task.id())
-            .map(|history| history.events.iter().map(format_event).collect())
+            .map(|history| event_lines(&history))
             .unwrap_or_default(),
         DetailTab::Notices => notice_lines(root, task),
         DetailTab::Facts => {
@@ -57,7 +59,16 @@ pub(crate) fn tab_lines(
 
 /// Formats a fact with its label.
 fn labeled(label: &str, value: &str) -> PaneLine {
-    PaneLine::normal(one_line(&format!("{label:<LABEL_COLUMNS$}{value}"), LINE_COLUMNS))
+    PaneLine::labeled(format!("{label:<LABEL_COLUMNS$}"), one_line(value, LINE_COLUMNS))
+}
+
+/// Formats the events of a task, below the local time of its start.
+fn event_lines(history: &JournalHistory) -> Vec<PaneLine> {
+    let start = history.state.as_ref().map(|state| {
+        let start = clock::format_local_time(state.started_wall);
+        PaneLine::new(Tone::Faint, format!("the times count from {start}"))
+    });
+    start.into_iter().chain(history.events.iter().map(format_event)).collect()
 }
 
 /// Formats an event with the time since the task's start.
@@ -69,19 +80,13 @@ fn format_event(event: &JournalEvent) -> PaneLine {
         EventTone::Warning => Tone::Warning,
         EventTone::Bad => Tone::Bad,
     };
-    let text = format!("{:>8}  {}", format_ms(event.after_ms), event.text);
-    PaneLine::new(tone, one_line(&text, LINE_COLUMNS))
+    let label = format!("{:>8}  ", format_ms(event.after_ms));
+    PaneLine { tone, ..PaneLine::labeled(label, one_line(&event.text, LINE_COLUMNS)) }
 }
 
-/// Formats a wall-clock time as the local date and time.
-fn format_wall(at: UnixMs) -> String {
-    clock::local_time(at).map_or_else(
-        || at.rfc3339(),
-        |local| {
-            let clock::LocalTime { month, day, hour, minute, .. } = local;
-            format!("{month:02}-{day:02} {hour:02}:{minute:02}")
-        },
-    )
+/// Formats a time that is in the form of RFC 3339 as local time.
+fn local_time(utc: &str) -> String {
+    UnixMs::from_rfc3339(utc).map_or_else(|| utc.to_owned(), clock::format_local_time)
 }
 
 /// Formats the tree of a task's processes, and the evidence of a recorded stall.
@@ -90,11 +95,12 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
         let text = if task.is_live() { "not measured yet" } else { "no process is left" };
         return vec![PaneLine::new(Tone::Faint, text)];
     };
-    let mut lines = vec![PaneLine::new(Tone::Faint, "    PID S    CPU  COMMAND")];
+    let heading = PaneLine::table_row("    PID S    CPU  COMMAND");
+    let mut lines = vec![PaneLine { tone: Tone::Faint, ..heading }];
     for process in siding_live::read_process_tree(&usage.pids) {
         let indent = "  ".repeat(process.depth.min(20));
         let cpu = format_ms(process.cpu_ms);
-        lines.push(PaneLine::normal(one_line(
+        lines.push(PaneLine::table_row(one_line(
             &format!("{:>7} {} {cpu:>6}  {indent}{}", process.pid, process.state, process.command),
             LINE_COLUMNS,
         )));
@@ -118,7 +124,8 @@ fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
         let is_missing = receipt.receivers.is_empty() && receipt.is_unread;
         let tone = if is_missing { Tone::Warning } else { Tone::Faint };
         let (kind, received) = (notice_kind(notice.kind), receipt.describe());
-        PaneLine::new(tone, format!("{}  {kind:<20}{received}", format_wall(notice.at)))
+        let at = clock::format_local_time(notice.at);
+        PaneLine::new(tone, format!("{at}  {kind:<18}{received}"))
     };
     task.notices.iter().zip(&receipts).map(format_notice).collect()
 }
@@ -152,7 +159,7 @@ fn fact_lines(
     if let Some(host) = host {
         add("host", host.label());
     }
-    add("kind", view.kind.name());
+    add("kind", view.kind.label());
     if view.adopted {
         add("origin", "adopted while it was running");
     }
@@ -160,9 +167,9 @@ fn fact_lines(
         Some(outcome) => add("outcome", &outcome.to_string()),
         None => add("phase", view.phase.as_str()),
     }
-    add("started", &view.started_at);
+    add("started", &local_time(&view.started_at));
     if let Some(ended) = &view.ended_at {
-        add("ended", ended);
+        add("ended", &local_time(ended));
     }
     if let Some(expected) = view.expected_ms {
         let runs = view.expected_runs.unwrap_or(0);
@@ -195,7 +202,7 @@ pub(crate) fn stop_lines(report: &StopReport) -> Vec<PaneLine> {
     let mut lines = Vec::new();
     for ended in &report.ended {
         let text = format!("ended {:>7}  {:<8} {}", ended.pid, ended.signal, ended.command);
-        lines.push(PaneLine::normal(one_line(&text, LINE_COLUMNS)));
+        lines.push(PaneLine::table_row(one_line(&text, LINE_COLUMNS)));
     }
     let listed = u32::try_from(report.ended.len()).unwrap_or(u32::MAX);
     if report.ended_total > listed {
@@ -259,10 +266,11 @@ pub(crate) fn other_process_lines(shown: &[ChainLink], all: &[ChainLink]) -> Vec
 fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
     let indent = "  ".repeat(depth.min(20));
     let process = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);
-    let mut lines = vec![PaneLine::normal(one_line(&process, LINE_COLUMNS))];
+    let mut lines = vec![PaneLine::table_row(one_line(&process, LINE_COLUMNS))];
     if let Some(wait) = siding_live::describe_wait(link) {
-        let text = format!("          {indent}{wait}");
-        lines.push(PaneLine::new(Tone::Busy, one_line(&text, LINE_COLUMNS)));
+        let label = format!("          {indent}");
+        let wait = PaneLine::labeled(label, one_line(&wait, LINE_COLUMNS));
+        lines.push(PaneLine { tone: Tone::Busy, ..wait });
     }
     lines
 }
@@ -270,6 +278,7 @@ fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detail::wrap_lines;
 
     #[test]
     fn each_process_is_explained_once() {
@@ -283,14 +292,29 @@ mod tests {
         };
         assert_eq!(other_process_lines(&[link(1)], &[link(1)]), []);
         let lines = other_process_lines(&[link(1)], &[link(1), link(2)]);
-        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        let rows: Vec<String> = wrap_lines(&lines, 80).into_iter().map(|(_, row)| row).collect();
         assert_eq!(
-            texts,
+            rows,
             ["Other processes", "      2 S program 2", "          read; descriptor 0"]
         );
         let many: Vec<ChainLink> = (0..70).map(link).collect();
         let last = other_process_lines(&[], &many).pop().expect("a line");
         assert_eq!(last.text, "and 6 more");
+    }
+
+    #[test]
+    fn the_advice_about_a_silent_task_is_complete_in_a_narrow_terminal() {
+        let advice = "answer with `siding input b-4k7q yes`, or start it again without a question";
+        let rows = wrap_lines(&[labeled("next", advice)], 40);
+        let rows: Vec<&str> = rows.iter().map(|(_, row)| row.as_str()).collect();
+        assert_eq!(
+            rows,
+            [
+                "next         answer with `siding input",
+                "             b-4k7q yes`, or start it",
+                "             again without a question",
+            ]
+        );
     }
 
     #[test]

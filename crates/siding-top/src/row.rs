@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
+use siding_model::outcome::OutcomeGroup;
 use siding_model::process::MonotonicMs;
 use siding_model::size::format_size;
 use siding_model::text::one_line;
@@ -16,7 +17,7 @@ pub(crate) const BAR_CELLS: usize = 6;
 const MAX_TEXT_COLUMNS: usize = 400;
 
 /// The state of a task, which determines the symbol and the tone of its row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowState {
     /// The task needs a person, for one of the reasons in
     /// [`PersonNeed`](siding_model::person_need::PersonNeed).
@@ -27,10 +28,8 @@ pub(crate) enum RowState {
     Stopping,
     /// The command has ended and its descendants are alive.
     Lingering,
-    /// The task ended neither with exit code 0 nor on request.
-    Failed,
-    /// The task ended with exit code 0, or was stopped or released on request.
-    Done,
+    /// The task has ended.
+    Ended(OutcomeGroup),
 }
 
 impl RowState {
@@ -41,8 +40,7 @@ impl RowState {
             Self::Running => '●',
             Self::Stopping => '■',
             Self::Lingering => '◌',
-            Self::Failed => '✗',
-            Self::Done => '✓',
+            Self::Ended(group) => group.symbol(),
         }
     }
 
@@ -52,8 +50,9 @@ impl RowState {
             Self::NeedsPerson => Tone::Warning,
             Self::Running => Tone::Busy,
             Self::Stopping | Self::Lingering => Tone::Normal,
-            Self::Failed => Tone::Bad,
-            Self::Done => Tone::Good,
+            Self::Ended(OutcomeGroup::Succeeded) => Tone::Good,
+            Self::Ended(OutcomeGroup::Stopped) => Tone::Faint,
+            Self::Ended(OutcomeGroup::Failed) => Tone::Bad,
         }
     }
 }
@@ -113,6 +112,11 @@ impl TaskRow {
         self.silent_since.filter(|_| self.is_live()).map(|since| now.ms_since(since))
     }
 
+    /// Returns the usual duration in milliseconds; `None` if it is unknown or the task has ended.
+    pub(crate) fn usual_ms(&self) -> Option<u64> {
+        self.expected_ms.filter(|_| self.is_live())
+    }
+
     /// Returns the title, escaped as one line.
     pub(crate) fn title_line(&self) -> String {
         one_line(&self.title, MAX_TEXT_COLUMNS)
@@ -123,7 +127,7 @@ impl TaskRow {
     pub(crate) fn time_text(&self, now: MonotonicMs, has_bar: bool) -> String {
         let elapsed = self.elapsed_ms(now);
         let text = format_ms(elapsed);
-        match self.expected_ms.filter(|_| has_bar && self.is_live()) {
+        match self.usual_ms().filter(|_| has_bar) {
             Some(usual) => {
                 format!("{text:>7} {} {}", time_bar(elapsed, usual), format_ms(usual))
             }
@@ -178,8 +182,7 @@ pub(crate) fn format_ms(ms: u64) -> String {
     format_duration(Duration::from_secs(ms / 1000))
 }
 
-/// Draws the share of the usual time that has passed. A task that takes longer has a `+` at the
-/// end.
+/// Draws the used part of the usual time or of a limit. Beyond it, the bar ends with a `+`.
 pub(crate) fn time_bar(elapsed_ms: u64, usual_ms: u64) -> String {
     if elapsed_ms > usual_ms {
         return "▓".repeat(BAR_CELLS - 1) + "+";
@@ -245,6 +248,17 @@ pub(crate) mod tests {
         assert_eq!(row.silence_text(NOW), "1m: waits for input: \"Continue? \\e[2J\"");
         row.final_elapsed_ms = Some(5);
         assert!(!row.silence_text(NOW).contains("1m"));
+    }
+
+    #[test]
+    fn only_a_success_has_a_green_check_mark() {
+        let mark = |group| {
+            let state = RowState::Ended(group);
+            (state.symbol(), state.tone())
+        };
+        assert_eq!(mark(OutcomeGroup::Succeeded), ('✓', Tone::Good));
+        assert_eq!(mark(OutcomeGroup::Stopped), ('■', Tone::Faint));
+        assert_eq!(mark(OutcomeGroup::Failed), ('✗', Tone::Bad));
     }
 
     #[test]

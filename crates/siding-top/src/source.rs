@@ -7,7 +7,7 @@ use siding_live::{LiveTask, LiveView};
 use siding_model::advice::until_deadline;
 use siding_model::evidence::AttentionView;
 use siding_model::outcome::Outcome;
-use siding_model::person_need::{PersonNeed, is_failed_outcome};
+use siding_model::person_need::PersonNeed;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::session_host::SessionHost;
 use siding_model::task_view::{PhaseName, TaskView};
@@ -28,7 +28,7 @@ pub(crate) struct Present {
 
 /// Filters, sorts and groups the tasks by the options of the list.
 pub(crate) fn list_groups(view: &LiveView, options: &ListOptions) -> Vec<ListGroup> {
-    let tasks = view.tasks().filter(|task| !options.hides_ended || task.is_live());
+    let tasks = view.tasks().filter(|task| is_shown(task, options.hides_ended));
     let tasks = arrange::filter_tasks(tasks, &options.filter);
     let groups = arrange::group_tasks(tasks, options.grouping, options.sort);
     let title = |key: &GroupKey| {
@@ -41,6 +41,11 @@ pub(crate) fn list_groups(view: &LiveView, options: &ListOptions) -> Vec<ListGro
             tasks: group.tasks.iter().map(|task| task.id()).collect(),
         })
         .collect()
+}
+
+/// Returns whether the list shows a task. An ended task that needs a person is never hidden.
+const fn is_shown(task: &LiveTask, hides_ended: bool) -> bool {
+    !hides_ended || task.is_live() || task.need.is_some()
 }
 
 /// Counts all tasks.
@@ -64,7 +69,7 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
     let deadline = until_deadline(view, now.wall);
     TaskRow {
         id: view.task_id,
-        title: title(view),
+        title: view.title().into_owned(),
         command: view.command.clone(),
         session: view.session_id.clone(),
         host: live.session_host(&view.session_id).map_or("", SessionHost::label),
@@ -87,16 +92,6 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
     }
 }
 
-/// Returns the command with the name in front of it, or only the name of a task that runs siding
-/// itself.
-fn title(view: &TaskView) -> String {
-    let shown = view.display_name();
-    match view.name.as_deref().filter(|name| *name != shown) {
-        Some(name) => format!("{name}: {shown}"),
-        None => shown.to_owned(),
-    }
-}
-
 fn to_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -106,8 +101,7 @@ fn row_state(task: &LiveTask) -> RowState {
         return RowState::NeedsPerson;
     }
     match &task.view.outcome {
-        Some(outcome) if is_failed_outcome(outcome) => RowState::Failed,
-        Some(_) => RowState::Done,
+        Some(outcome) => RowState::Ended(outcome.group()),
         None => match task.view.phase {
             PhaseName::Starting | PhaseName::Running => RowState::Running,
             PhaseName::Lingering => RowState::Lingering,
@@ -121,25 +115,8 @@ fn state_text(task: &LiveTask) -> String {
         (Some(PersonNeed::Action), _) => "needs you",
         (Some(PersonNeed::Deadline), _) => "ends soon",
         (Some(PersonNeed::Limit), _) => "over limit",
-        (_, Some(outcome)) => return outcome_text(outcome),
+        (_, Some(outcome)) => return outcome.short_text(),
         (_, None) => task.view.phase.as_str(),
-    };
-    text.to_owned()
-}
-
-/// Returns an outcome in one or two words.
-fn outcome_text(outcome: &Outcome) -> String {
-    let text = match outcome {
-        Outcome::Exited { code } => return format!("exited {code}"),
-        Outcome::Signaled { signal, .. } => return signal.to_string(),
-        Outcome::Deadline { .. } => "deadline",
-        Outcome::Stopped { .. } => "stopped",
-        Outcome::Limit { .. } => "limit",
-        Outcome::FailedToStart { .. } => "not started",
-        Outcome::Released { .. } => "released",
-        Outcome::Lost { .. } => "lost",
-        // A newer format may have an outcome that this build does not know.
-        other => return one_line(&other.to_string(), 12),
     };
     text.to_owned()
 }

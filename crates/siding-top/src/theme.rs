@@ -1,7 +1,8 @@
 //! The colors and symbols of the screen, with and without colors and UTF-8.
 //!
 //! The screen uses only the sixteen colors of the terminal's own palette, and no background, so
-//! that it is readable on a light and on a dark terminal. The output of a task keeps its colors.
+//! that it is readable on a light and on a dark terminal. The output of a task keeps its colors,
+//! unless colors are disabled.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier, Style};

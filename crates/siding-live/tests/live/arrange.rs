@@ -235,6 +235,16 @@ fn tasks_are_sorted_by_each_shown_value() {
 }
 
 #[test]
+fn the_order_by_name_is_that_of_the_shown_text() {
+    let task = |number: u8, name: Option<&str>, command: &str| {
+        let view = task_view(number.into(), command, None, 0);
+        LiveTask::from_view(TaskView { name: name.map(str::to_owned), ..view })
+    };
+    let tasks = [task(1, None, "c"), task(2, Some("d"), "a"), task(3, Some("b"), "e")];
+    assert_eq!(sorted_commands(&tasks, SortKey::Name), "eca", "b: e, c, d: a");
+}
+
+#[test]
 fn a_filter_searches_ids_names_commands_sessions_directories_and_states() {
     let exited = Some(Outcome::Exited { code: 0 });
     let view = TaskView {

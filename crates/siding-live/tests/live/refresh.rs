@@ -205,16 +205,10 @@ fn without_inotify_the_directory_is_read_at_intervals() {
     assert_eq!(next(&mut view).removed, only(id));
 }
 
-/// The kernel's queue holds 16,384 events by default (inotify(7)), and merges an event with an
-/// equal one before it.
-#[test]
-fn after_lost_events_everything_is_compared_with_the_files() {
+/// Makes the kernel drop further events. Its queue holds 16,384 events by default (inotify(7)), and
+/// merges an event with an equal one before it.
+fn overflow_event_queue(state: &StateFixture) {
     const MORE_EVENTS_THAN_FIT: u32 = 20_000;
-    let mut state = StateFixture::new();
-    let (busy, ends) = (state.start_task(), state.start_task());
-    let removed = state.start_task();
-    state.end_task(removed, 0);
-    let mut view = state.open_view();
     let (one, other) = (state.path().join("tasks/x"), state.path().join("tasks/y"));
     std::fs::write(&one, "").expect("written");
     for _ in 0..MORE_EVENTS_THAN_FIT / 2 {
@@ -222,6 +216,16 @@ fn after_lost_events_everything_is_compared_with_the_files() {
         std::fs::rename(&other, &one).expect("renamed");
     }
     std::fs::remove_file(&one).expect("removed");
+}
+
+#[test]
+fn after_lost_events_everything_is_compared_with_the_files() {
+    let mut state = StateFixture::new();
+    let (busy, ends) = (state.start_task(), state.start_task());
+    let removed = state.start_task();
+    state.end_task(removed, 0);
+    let mut view = state.open_view();
+    overflow_event_queue(&state);
     // The kernel drops the events of these changes.
     state.extend_task(busy, 60_000);
     state.end_task(ends, 1);
@@ -239,6 +243,21 @@ fn after_lost_events_everything_is_compared_with_the_files() {
     // The new task is watched.
     state.end_task(appeared, 0);
     assert_eq!(view.refresh().expect("readable").ended, only(appeared));
+}
+
+/// The events that a failed refresh has read are gone, so the next one compares everything as well.
+#[test]
+fn after_a_failed_refresh_everything_is_compared_with_the_files() {
+    let mut state = StateFixture::new();
+    let ends = state.start_task();
+    let mut view = state.open_view();
+    overflow_event_queue(&state);
+    state.end_task(ends, 1);
+    let (tasks, away) = (state.path().join("tasks"), state.path().join("away"));
+    std::fs::rename(&tasks, &away).expect("renamed");
+    assert!(view.refresh().is_err());
+    std::fs::rename(&away, &tasks).expect("renamed");
+    assert_eq!(view.refresh().expect("readable").ended, only(ends));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use siding_model::id::TaskId;
 use siding_model::key_input::{Key, MouseAction, MouseEvent};
 use siding_model::text::one_line;
 
-use super::{App, Effect, OutputMove, Overlay, PromptKind, TaskAction};
-use crate::detail::{Detail, DetailTab};
+use super::{App, DEFAULT_EXTENSION, Effect, Message, OutputMove, Overlay, PromptKind, TaskAction};
+use crate::detail::{Detail, DetailTab, PaneLine, wrap_lines};
 use crate::output_pane::Direction;
 use crate::row::TaskRow;
 use crate::{columns, geometry, help};
@@ -39,7 +39,7 @@ impl App {
             Key::Ctrl('l') => return vec![Effect::Repaint],
             _ => {}
         }
-        self.message = None;
+        self.remove_message();
         let effects = self.on_bound_key(key);
         self.open_waiting_report();
         effects
@@ -62,14 +62,13 @@ impl App {
                 }
             },
             Some(Overlay::Help(top)) => {
-                let count = help::HELP_LINES.len();
-                if let Some(top) = self.scrolled_box(key, top, count) {
+                if let Some(top) = self.scrolled_box(&key, top, &help::help_lines()) {
                     self.overlay = Some(Overlay::Help(top));
                 }
                 Vec::new()
             }
             Some(Overlay::Report { title, lines, top }) => {
-                if let Some(top) = self.scrolled_box(key, top, lines.len()) {
+                if let Some(top) = self.scrolled_box(&key, top, &lines) {
                     self.overlay = Some(Overlay::Report { title, lines, top });
                 }
                 Vec::new()
@@ -77,11 +76,12 @@ impl App {
         }
     }
 
-    /// Returns the first visible line of a box after a key, or `None` if the key closes the box.
-    fn scrolled_box(&self, key: Key, top: usize, lines: usize) -> Option<usize> {
+    /// Returns the first visible row of a box after a key, or `None` if the key closes the box.
+    fn scrolled_box(&self, key: &Key, top: usize, lines: &[PaneLine]) -> Option<usize> {
         let height = geometry::box_height(self.rows);
-        let last_top = lines.saturating_sub(height);
-        Some(match self.movement(&key, height)? {
+        let rows = wrap_lines(lines, geometry::box_text_columns(self.columns));
+        let last_top = rows.len().saturating_sub(height);
+        Some(match self.movement(key, height)? {
             Movement::Lines(by) => top.saturating_add_signed(by).min(last_top),
             Movement::Start => 0,
             Movement::End => last_top,
@@ -126,7 +126,7 @@ impl App {
     }
 
     fn move_by(&mut self, movement: Movement) -> Vec<Effect> {
-        let height = self.pane_height();
+        let size = (self.columns, self.pane_height());
         let Some(detail) = &mut self.detail else {
             self.list.move_selection(match movement {
                 Movement::Lines(by) => by,
@@ -142,7 +142,7 @@ impl App {
                     Movement::Start => isize::MIN / 2,
                     Movement::End => isize::MAX / 2,
                 },
-                height,
+                size,
             );
             return Vec::new();
         }
@@ -204,8 +204,7 @@ impl App {
             }
             Key::Char('/') => {
                 detail.select_tab(DetailTab::Output);
-                let kind = PromptKind::Search;
-                self.overlay = Some(Overlay::Prompt { kind, text: String::new() });
+                self.prompt(PromptKind::Search);
             }
             Key::Char('n' | 'N' | 'E' | 'f' | ' ') => {
                 detail.select_tab(DetailTab::Output);
@@ -239,8 +238,8 @@ impl App {
                 self.show_error("siding top was started with --read-only");
             }
             Key::Char('x') => self.ask_stop(&row),
-            Key::Char('e') if row.is_live() => self.prompt(PromptKind::Extend(row.id), "30m"),
-            Key::Char('i') if row.is_live() => self.prompt(PromptKind::Input(row.id), ""),
+            Key::Char('e') if row.is_live() => self.prompt(PromptKind::Extend(row.id)),
+            Key::Char('i') if row.is_live() => self.prompt(PromptKind::Input(row.id)),
             Key::Char('r') => self.ask_release(&row),
             Key::Char('e' | 'i') => self.show_error(format!("{} has ended", row.id)),
             _ => {}
@@ -268,8 +267,8 @@ impl App {
         effects
     }
 
-    fn prompt(&mut self, kind: PromptKind, text: &str) {
-        self.overlay = Some(Overlay::Prompt { kind, text: text.to_owned() });
+    fn prompt(&mut self, kind: PromptKind) {
+        self.overlay = Some(Overlay::Prompt { kind, text: String::new() });
     }
 
     fn ask_stop(&mut self, row: &TaskRow) {
@@ -338,14 +337,20 @@ impl App {
                 vec![Effect::Output(OutputMove::Search(text, Direction::Forward))]
             }
             PromptKind::Input(id) => vec![Effect::Act(id, TaskAction::Input(text))],
-            PromptKind::Extend(id) => match duration::parse(text.trim()) {
-                Ok(more) => vec![Effect::Act(id, TaskAction::Extend(more))],
-                Err(error) => {
-                    self.show_error(error.to_string());
-                    self.overlay = Some(Overlay::Prompt { kind: PromptKind::Extend(id), text });
-                    Vec::new()
-                }
-            },
+            PromptKind::Extend(id) => self.submit_extension(id, text),
+        }
+    }
+
+    fn submit_extension(&mut self, id: TaskId, text: String) -> Vec<Effect> {
+        let more = if text.trim().is_empty() { DEFAULT_EXTENSION } else { text.trim() };
+        match duration::parse(more) {
+            Ok(more) => vec![Effect::Act(id, TaskAction::Extend(more))],
+            Err(error) => {
+                // The message is about the line, so it does not wait for the end of the line.
+                self.message = Some(Message { text: error.to_string(), is_error: true });
+                self.overlay = Some(Overlay::Prompt { kind: PromptKind::Extend(id), text });
+                Vec::new()
+            }
         }
     }
 
@@ -361,7 +366,8 @@ impl App {
             return Vec::new();
         }
         if row == geometry::HEADINGS_ROW
-            && let Some(heading) = columns::column_at(column, self.columns)
+            && let Some(heading) =
+                columns::column_at(column, self.columns, &self.list.empty_columns())
         {
             self.options.sort = heading.sort_key();
             return vec![Effect::Arrange];

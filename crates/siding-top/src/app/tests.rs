@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use siding_live::arrange::SortKey;
 use siding_model::key_input::{Key, MouseAction, MouseEvent};
+use siding_model::outcome::OutcomeGroup;
 
 use super::*;
 use crate::detail::DetailTab;
@@ -12,7 +13,7 @@ const THEME: Theme = Theme { has_color: true, is_ascii: false };
 
 fn rows() -> Vec<TaskRow> {
     let mut ended = sample_row("b-c00000000000", "make");
-    ended.state = RowState::Failed;
+    ended.state = RowState::Ended(OutcomeGroup::Failed);
     ended.state_text = "exited 2".to_owned();
     ended.final_elapsed_ms = Some(10);
     ended.title = "all of it".to_owned();
@@ -113,15 +114,16 @@ fn the_page_of_a_task_is_opened_and_closed() {
 #[test]
 fn durations_and_input_are_asked_for() {
     let mut app = sample_app();
-    assert_eq!(press(&mut app, "e\n").len(), 1, "the default is accepted");
-    press(&mut app, "e");
-    app.on_key(Key::Ctrl('u'));
-    assert_eq!(press(&mut app, "15\n"), [], "a number without a unit");
+    let extend = |minutes: u64| {
+        let more = Duration::from_secs(minutes * 60);
+        Effect::Act(id("b-a00000000000"), TaskAction::Extend(more))
+    };
+    assert_eq!(press(&mut app, "e\n"), [extend(30)], "an empty line takes the default");
+    assert_eq!(press(&mut app, "e5m\n"), [extend(5)]);
+    assert_eq!(press(&mut app, "e15\n"), [], "a number without a unit");
     assert!(matches!(app.overlay, Some(Overlay::Prompt { .. })));
-    assert_eq!(
-        press(&mut app, "m\n"),
-        [Effect::Act(id("b-a00000000000"), TaskAction::Extend(Duration::from_secs(900)))]
-    );
+    assert!(app.visible_message().is_some_and(|message| message.text.contains("no unit")));
+    assert_eq!(press(&mut app, "m\n"), [extend(15)]);
     assert_eq!(
         press(&mut app, "iyes\n"),
         [Effect::Act(id("b-a00000000000"), TaskAction::Input("yes".to_owned()))]
@@ -198,6 +200,42 @@ fn a_report_does_not_interrupt_typing() {
     assert_eq!(app.overlay, None);
     app.show_report("three", Vec::new());
     assert!(matches!(app.overlay, Some(Overlay::Report { .. })));
+}
+
+/// Returns the text of the visible message.
+fn message(app: &App) -> Option<&str> {
+    app.visible_message().map(|message| message.text.as_str())
+}
+
+#[test]
+fn a_message_waits_for_the_end_of_an_input_line() {
+    let mut app = sample_app();
+    press(&mut app, "i");
+    for text in ["one", "two", "one"] {
+        app.show_message(text);
+    }
+    press(&mut app, "yes");
+    assert_eq!(message(&app), None);
+    press(&mut app, "\x1b");
+    assert_eq!(message(&app), Some("one"));
+    app.show_error("three");
+    app.show_progress("asking");
+    for expected in [Some("two"), Some("three"), None] {
+        press(&mut app, "j");
+        assert_eq!(message(&app), expected);
+    }
+}
+
+#[test]
+fn a_message_waits_for_the_answer_to_a_question() {
+    let mut app = sample_app();
+    press(&mut app, "x");
+    app.show_message("one");
+    assert_eq!(message(&app), None);
+    press(&mut app, "n");
+    assert_eq!(message(&app), Some("one"));
+    press(&mut app, "j");
+    assert_eq!(message(&app), Some("nothing was done"));
 }
 
 #[test]

@@ -22,13 +22,11 @@ pub(super) fn draw_detail(app: &App, canvas: &mut Canvas) {
         draw_output(app, detail, canvas, first_row);
         return;
     }
-    let mut number = 0;
-    for line in detail.visible_lines(height) {
-        let style = app.theme.style(line.tone);
-        canvas.text(0, first_row + number, app.columns, &line.text, style);
-        number += 1;
+    let rows = detail.visible_rows((app.columns, height));
+    for (number, (tone, text)) in rows.iter().enumerate() {
+        canvas.text(0, first_row + number, app.columns, text, app.theme.style(*tone));
     }
-    if number == 0 {
+    if rows.is_empty() {
         canvas.text(0, first_row, app.columns, "nothing", app.theme.style(Tone::Faint));
     }
 }

@@ -18,14 +18,14 @@ const FILTER_COLUMNS: usize = 30;
 
 pub(super) fn draw_list(app: &App, canvas: &mut Canvas) {
     draw_title(app, canvas);
-    let layout = columns::layout(app.columns);
+    let layout = columns::layout(app.columns, &app.list.empty_columns());
     draw_headings(app, canvas, &layout);
     let (height, now, theme) = (app.list_height(), app.now, app.theme);
     if app.list.is_empty() {
         let filter = one_line(&app.options.filter, FILTER_COLUMNS);
         let text = match (app.options.filter.is_empty(), app.options.hides_ended) {
             (false, _) => format!("no task has \"{filter}\"; Esc shows all tasks"),
-            (true, true) => "no task is running; a shows the ended ones".to_owned(),
+            (true, true) => "no task is running or needs you; a shows the ended ones".to_owned(),
             (true, false) => "no task yet; `siding run -- COMMAND` starts one".to_owned(),
         };
         canvas.text(2, FIRST_TASK_ROW, app.columns - 2, &text, theme.style(Tone::Faint));

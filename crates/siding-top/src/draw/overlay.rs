@@ -4,47 +4,32 @@ use siding_model::size::size_in_words;
 use siding_model::text::{display_width, one_line};
 
 use super::{Canvas, fit};
-use crate::app::{App, Message, Overlay, PromptKind};
-use crate::detail::{Detail, DetailTab, PaneLine};
-use crate::geometry::{Cursor, box_height};
-use crate::help::HELP_LINES;
+use crate::app::{App, DEFAULT_EXTENSION, Message, Overlay, PromptKind};
+use crate::detail::{Detail, DetailTab, PaneLine, wrap_lines};
+use crate::geometry::{BOX_MARGIN_COLUMNS, Cursor, box_columns, box_height, box_text_columns};
+use crate::help::help_lines;
 use crate::theme::Tone;
-
-/// Columns on each side of a box.
-const BOX_MARGIN_COLUMNS: usize = 2;
-/// Maximum width of a box.
-const MAX_BOX_COLUMNS: usize = 90;
-/// Width of the keys in the help.
-const KEY_COLUMNS: usize = 12;
 
 /// Draws the help or the report over the list or page, if one is open, and then the last line.
 /// Returns the position of the cursor.
 pub(super) fn draw_overlay(app: &App, canvas: &mut Canvas) -> Cursor {
     match &app.overlay {
-        Some(Overlay::Help(top)) => {
-            let lines: Vec<PaneLine> = HELP_LINES.iter().map(help_line).collect();
-            draw_box(app, canvas, "Keys", &lines, *top);
-        }
+        Some(Overlay::Help(top)) => draw_box(app, canvas, "Keys", &help_lines(), *top),
         Some(Overlay::Report { title, lines, top }) => draw_box(app, canvas, title, lines, *top),
         Some(Overlay::Confirmation { .. } | Overlay::Prompt { .. }) | None => {}
     }
     draw_last_line(app, canvas)
 }
 
-fn help_line((key, meaning): &(&str, &str)) -> PaneLine {
-    if key.is_empty() {
-        return PaneLine::new(Tone::Strong, *meaning);
-    }
-    let blanks = " ".repeat(KEY_COLUMNS.saturating_sub(display_width(key)));
-    PaneLine::normal(format!("  {key}{blanks} {meaning}"))
-}
-
 fn draw_box(app: &App, canvas: &mut Canvas, title: &str, lines: &[PaneLine], top: usize) {
-    let columns = (app.columns - 2 * BOX_MARGIN_COLUMNS).min(MAX_BOX_COLUMNS);
-    let height = box_height(app.rows).min(lines.len());
+    let columns = box_columns(app.columns);
+    let inner = box_text_columns(app.columns);
+    let rows = wrap_lines(lines, inner);
+    let height = box_height(app.rows).min(rows.len());
+    // In a wider terminal, the same lines need fewer rows.
+    let top = top.min(rows.len() - height);
     let style = app.theme.style(Tone::Faint);
     let left = BOX_MARGIN_COLUMNS;
-    let inner = columns - 4;
     let title = format!("─ {} ", fit(title, inner));
     let rule = "─".repeat(columns.saturating_sub(display_width(&title)));
     canvas.raw_text(left, 0, columns, &format!("{title}{rule}"), style);
@@ -52,12 +37,11 @@ fn draw_box(app: &App, canvas: &mut Canvas, title: &str, lines: &[PaneLine], top
         canvas.clear(left, 1 + number, columns);
         canvas.raw_text(left, 1 + number, 1, "│", style);
         canvas.raw_text(left + columns - 1, 1 + number, 1, "│", style);
-        if let Some(line) = lines.get(top + number) {
-            let tone = app.theme.style(line.tone);
-            canvas.text(left + 2, 1 + number, inner, &line.text, tone);
+        if let Some((tone, text)) = rows.get(top + number) {
+            canvas.text(left + 2, 1 + number, inner, text, app.theme.style(*tone));
         }
     }
-    let below = lines.len().saturating_sub(top + height);
+    let below = rows.len() - top - height;
     let note = if below > 0 { format!("─ {below} more ↓ ") } else { String::new() };
     let rule = "─".repeat(columns.saturating_sub(display_width(&note)));
     canvas.raw_text(left, 1 + height, columns, &format!("{note}{rule}"), style);
@@ -67,6 +51,9 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     let row = app.rows - 1;
     canvas.clear(0, row, app.columns);
     if let Some(Overlay::Prompt { kind, text }) = &app.overlay {
+        if let Some(message) = app.visible_message() {
+            draw_message(app, canvas, row - 1, message);
+        }
         return draw_prompt(app, canvas, kind, text);
     }
     if let Some(Overlay::Confirmation { question, .. }) = &app.overlay {
@@ -75,9 +62,8 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
         canvas.text(0, row, app.columns, &text, app.theme.style(Tone::Warning));
         return None;
     }
-    if let Some(Message { text, is_error }) = &app.message {
-        let tone = if *is_error { Tone::Bad } else { Tone::Strong };
-        canvas.text(0, row, app.columns, text, app.theme.style(tone));
+    if let Some(message) = app.visible_message() {
+        draw_message(app, canvas, row, message);
         return None;
     }
     let hints = match (&app.overlay, &app.detail) {
@@ -87,6 +73,12 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     };
     canvas.text(0, row, app.columns, &hints, app.theme.style(Tone::Faint));
     None
+}
+
+fn draw_message(app: &App, canvas: &mut Canvas, row: usize, message: &Message) {
+    let tone = if message.is_error { Tone::Bad } else { Tone::Strong };
+    canvas.clear(0, row, app.columns);
+    canvas.text(0, row, app.columns, &message.text, app.theme.style(tone));
 }
 
 fn detail_hints(detail: &Detail) -> String {
@@ -118,6 +110,10 @@ fn draw_prompt(app: &App, canvas: &mut Canvas, kind: &PromptKind, text: &str) ->
     let mut visible = one_line(text, usize::MAX);
     while display_width(&visible) > room {
         visible.remove(0);
+    }
+    if text.is_empty() && matches!(kind, PromptKind::Extend(_)) {
+        let note = format!("Enter for {DEFAULT_EXTENSION}, or a duration such as 5m");
+        canvas.text(column, row, room, &note, app.theme.style(Tone::Faint));
     }
     column = canvas.raw_text(column, row, room, &visible, style);
     Some((u16::try_from(column).ok()?, u16::try_from(row).ok()?))

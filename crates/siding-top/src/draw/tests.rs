@@ -1,4 +1,5 @@
 use siding_live::arrange::Grouping;
+use siding_model::outcome::OutcomeGroup;
 use siding_model::process::MonotonicMs;
 
 use super::*;
@@ -16,7 +17,7 @@ fn sample_rows() -> Vec<TaskRow> {
     asking.reason = "waits for input: \"Continue? [y/N]\"".to_owned();
     asking.expected_ms = None;
     let mut ended = sample_row("b-c00000000000", "make \u{1b}[2Jall");
-    ended.state = RowState::Failed;
+    ended.state = RowState::Ended(OutcomeGroup::Failed);
     ended.state_text = "exited 2".to_owned();
     ended.final_elapsed_ms = Some(61_000);
     (ended.cpu_percent, ended.memory_bytes, ended.unread_notices) = (None, None, 0);
@@ -132,6 +133,35 @@ fn the_last_line_asks_and_reports() {
     app.on_key(siding_model::key_input::Key::Char('你'));
     let (_, cursor) = draw(&app);
     assert_eq!(cursor, Some((10, 7)));
+}
+
+#[test]
+fn the_help_scrolls_to_its_end_in_a_narrow_terminal() {
+    let mut app = sample_app(40, 12);
+    app.on_key(siding_model::key_input::Key::Char('?'));
+    let lines = drawn(&mut app);
+    assert!(lines[0].contains("─ Keys ─"), "{}", lines[0]);
+    assert!(lines[10].contains("more ↓"), "{}", lines[10]);
+    app.on_key(siding_model::key_input::Key::Char('G'));
+    let lines = drawn(&mut app);
+    assert!(lines[9].contains("│ last word"), "{}", lines[9]);
+    app.columns = 120;
+    let lines = drawn(&mut app);
+    assert!(lines[9].contains("delete the line, or its last word"), "{}", lines[9]);
+    assert!(!lines[10].contains("more"), "{}", lines[10]);
+}
+
+#[test]
+fn an_input_line_names_its_default_and_the_error_of_its_text() {
+    let mut app = sample_app(80, 8);
+    drawn(&mut app);
+    app.on_key(siding_model::key_input::Key::Char('e'));
+    assert_eq!(drawn(&mut app)[7], "extend by: Enter for 30m, or a duration such as 5m");
+    app.on_key(siding_model::key_input::Key::Char('5'));
+    app.on_key(siding_model::key_input::Key::Enter);
+    let lines = drawn(&mut app);
+    assert_eq!(lines[7], "extend by: 5");
+    assert!(lines[6].starts_with("`5` has no unit; write `5s`"), "{}", lines[6]);
 }
 
 #[test]

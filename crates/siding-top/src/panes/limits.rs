@@ -140,11 +140,12 @@ fn used_line(label: &str, used: u64, limit: u64, format: impl Fn(u64) -> String)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::detail::wrap_lines;
 
     #[test]
     fn a_limit_that_is_almost_reached_is_emphasized() {
         let line = |used: u64| used_line("memory", used, 100, |amount| format!("{amount} B"));
-        assert_eq!(line(50), PaneLine::normal("memory       ▓▓▓░░░ 50 B of 100 B"));
+        assert_eq!(line(50), PaneLine::labeled("memory       ", "▓▓▓░░░ 50 B of 100 B"));
         assert_eq!(line(89).tone, Tone::Normal);
         assert_eq!(line(90).tone, Tone::Warning);
         assert_eq!(line(u64::MAX).tone, Tone::Warning);
@@ -161,8 +162,8 @@ mod tests {
             ..PeakUsage::default()
         };
         let lines = peak_lines(&peaks);
-        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        let [_, rest @ ..] = &texts[..] else { panic!("no line") };
+        let rows: Vec<String> = wrap_lines(&lines, 80).into_iter().map(|(_, row)| row).collect();
+        let [_, rest @ ..] = &rows[..] else { panic!("no line") };
         assert_eq!(
             rest,
             ["processes    1,200", "CPU time     1m 1s", "sent         2MiB to 192.0.2.1"]

@@ -3,7 +3,7 @@ use siding_live::{LiveOptions, TaskUsage};
 use siding_model::evidence::{Certainty, WhyVerdict};
 use siding_model::id::{SessionId, TaskKind};
 use siding_model::limits::Breach;
-use siding_model::outcome::LimitKind;
+use siding_model::outcome::{LimitKind, OutcomeGroup};
 use siding_model::task_view::{OutputView, PlacementKind, PlacementView};
 
 use super::*;
@@ -68,18 +68,19 @@ fn ended_task(outcome: Outcome) -> LiveTask {
 #[test]
 fn the_end_of_a_task_is_shown_in_one_or_two_words() {
     let by = || "user".to_owned();
-    for (outcome, text, state) in [
-        (Outcome::Exited { code: 0 }, "exited 0", RowState::Done),
-        (Outcome::Exited { code: 2 }, "exited 2", RowState::Failed),
-        (Outcome::Stopped { by: by() }, "stopped", RowState::Done),
-        (Outcome::Released { by: by() }, "released", RowState::Done),
-        (Outcome::Deadline { limit_ms: 1 }, "deadline", RowState::Failed),
-        (Outcome::Limit { limit_kind: LimitKind::Memory }, "limit", RowState::Failed),
-        (Outcome::FailedToStart { error: by() }, "not started", RowState::Failed),
-        (Outcome::Lost { why: by() }, "lost", RowState::Failed),
+    for (outcome, text, group) in [
+        (Outcome::Exited { code: 0 }, "exited 0", OutcomeGroup::Succeeded),
+        (Outcome::Exited { code: 2 }, "exited 2", OutcomeGroup::Failed),
+        (Outcome::Stopped { by: by() }, "stopped", OutcomeGroup::Stopped),
+        (Outcome::Released { by: by() }, "released", OutcomeGroup::Stopped),
+        (Outcome::Deadline { limit_ms: 1 }, "deadline", OutcomeGroup::Failed),
+        (Outcome::Limit { limit_kind: LimitKind::Memory }, "limit", OutcomeGroup::Failed),
+        (Outcome::FailedToStart { error: by() }, "not started", OutcomeGroup::Failed),
+        (Outcome::Lost { why: by() }, "lost", OutcomeGroup::Failed),
     ] {
         let task = ended_task(outcome);
-        assert_eq!((state_text(&task).as_str(), row_state(&task)), (text, state));
+        let expected = (text, RowState::Ended(group));
+        assert_eq!((state_text(&task).as_str(), row_state(&task)), expected);
     }
     let mut unread = ended_task(Outcome::Exited { code: 2 });
     unread.need = Some(PersonNeed::UnreadFailure);
@@ -87,6 +88,15 @@ fn the_end_of_a_task_is_shown_in_one_or_two_words() {
         (state_text(&unread).as_str(), row_state(&unread)),
         ("exited 2", RowState::NeedsPerson)
     );
+}
+
+#[test]
+fn an_ended_task_that_needs_a_person_is_not_hidden() {
+    let mut ended = ended_task(Outcome::Exited { code: 2 });
+    assert!(is_shown(&ended, false) && is_shown(&running_task(), true));
+    assert!(!is_shown(&ended, true));
+    ended.need = Some(PersonNeed::UnreadFailure);
+    assert!(is_shown(&ended, true));
 }
 
 #[test]
