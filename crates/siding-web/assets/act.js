@@ -1,6 +1,8 @@
 // The acts on a task, each after a question. A request has the type application/json, which no
 // form can send.
 
+import { formatTime } from "./page.js";
+
 const TEXTS = {
   stop: { question: "Stop this task, with everything that it started?", field: null },
   extend: { question: "Move the deadline by this duration:", field: { name: "by", value: "30m" } },
@@ -25,8 +27,10 @@ function ask({ question, field }, label) {
     const dialog = document.createElement("dialog");
     const form = document.createElement("form");
     form.method = "dialog";
-    const text = document.createElement("label");
+    const text = document.createElement(field ? "label" : "p");
+    text.id = "question";
     text.textContent = question;
+    dialog.setAttribute("aria-labelledby", text.id);
     const input = field && document.createElement("input");
     if (input) { input.value = field.value; text.append(input); }
     const buttons = document.createElement("div");
@@ -55,7 +59,8 @@ function describe(act, view) {
     const ended = view.stop_report?.ended_total;
     return ended === undefined ? "ended" : `ended, with ${ended} processes`;
   }
-  return act === "extend" ? `the deadline is ${view.deadline_at ?? "not set"}` : "done";
+  const deadline = view.deadline_at ? formatTime(new Date(view.deadline_at)) : "not set";
+  return act === "extend" ? `the deadline is ${deadline}` : "done";
 }
 
 async function run(button) {
@@ -64,10 +69,7 @@ async function run(button) {
   const given = await ask(TEXTS[act], button.textContent);
   if (given === null) return;
   const body = { stop: {}, release: {}, extend: { by: given }, input: { text: `${given}\n` } }[act];
-  const report = (text) => {
-    const place = group.querySelector("[data-act-result]");
-    if (place) place.textContent = text;
-  };
+  const report = (text) => { document.querySelector("[data-act-result]").textContent = text; };
   report("…");
   try {
     report(describe(act, await post(`/api/v1/tasks/${group.dataset.task}/${act}`, body)));

@@ -7,7 +7,9 @@ const MAX_LINES = 5000;
 if (list) {
   const base = `/tasks/${list.dataset.task}`;
   const button = document.querySelector("[data-follow]");
+  const before = document.querySelector("[data-before]");
   let stream = null;
+  let isFollowing = false;
 
   const parse = (html) => [...new DOMParser().parseFromString(html, "text/html").querySelectorAll("li")]
     .map((line) => document.adoptNode(line));
@@ -24,35 +26,66 @@ if (list) {
     document.querySelector("[data-empty]")?.remove();
     if (stays) {
       while (list.childElementCount > MAX_LINES) list.firstElementChild.remove();
-      list.dataset.from = offset(list.firstElementChild);
+      setStart(offset(list.firstElementChild));
       list.scrollTop = list.scrollHeight;
+    } else if (list.childElementCount > 2 * MAX_LINES) {
+      // A person reads earlier lines, which therefore stay; later ones are loaded on request.
+      stop();
     }
   };
 
-  const stop = () => {
+  const setStart = (from) => {
+    list.dataset.from = from;
+    before.parentElement.hidden = from === "0";
+  };
+
+  const disconnect = () => {
     stream?.close();
     stream = null;
+  };
+
+  const stop = () => {
+    disconnect();
+    isFollowing = false;
     button.setAttribute("aria-pressed", "false");
     button.textContent = "Follow";
   };
 
-  const follow = () => {
-    button.setAttribute("aria-pressed", "true");
-    button.textContent = "Pause";
+  const connect = () => {
     const open = list.querySelector("li[data-open]");
     const from = open ? offset(open) : list.dataset.next;
-    stream = new EventSource(`${base}/follow?from=${from}`);
-    stream.addEventListener("lines", (event) => {
+    const opened = new EventSource(`${base}/follow?from=${from}`);
+    opened.addEventListener("lines", (event) => {
       const { from: start, skipped, html } = JSON.parse(event.data);
       if (skipped > 0) list.replaceChildren();
-      append(html, start);
       list.dataset.next = event.lastEventId;
+      append(html, start);
     });
-    stream.addEventListener("end", stop);
+    opened.addEventListener("end", stop);
+    // The browser tries again after a lost connection, and not after a refusal.
+    opened.onerror = () => { if (opened.readyState === EventSource.CLOSED) stop(); };
+    stream = opened;
   };
 
+  const follow = () => {
+    isFollowing = true;
+    button.setAttribute("aria-pressed", "true");
+    button.textContent = "Pause";
+    if (!document.hidden) connect();
+  };
+
+  // A page that nobody sees keeps no connection, as in page.js.
+  document.addEventListener("visibilitychange", () => {
+    disconnect();
+    if (isFollowing && !document.hidden) connect();
+  });
+
   button.hidden = !("liveOutput" in list.dataset);
-  button.addEventListener("click", () => (stream ? stop() : follow()));
+  button.addEventListener("click", () => {
+    if (isFollowing) { stop(); return; }
+    list.scrollTop = list.scrollHeight;
+    follow();
+  });
   if ("liveOutput" in list.dataset && "atEnd" in list.dataset) follow();
   if (!location.hash && "atEnd" in list.dataset) list.scrollTop = list.scrollHeight;
 
@@ -62,17 +95,17 @@ if (list) {
     return new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("ol");
   };
 
-  const before = document.querySelector("[data-before]");
-  before?.addEventListener("click", async (event) => {
+  before.addEventListener("click", async (event) => {
     event.preventDefault();
     const window = await load(`before=${list.dataset.from}`);
     if (!window) return;
     // The lines that are visible stay where they are.
     const height = list.scrollHeight;
-    list.prepend(...[...window.children].map((line) => document.adoptNode(line)));
+    const lines = [...window.children];
+    list.prepend(...lines.map((line) => document.adoptNode(line)));
     list.scrollTop += list.scrollHeight - height;
-    list.dataset.from = window.dataset.from;
-    if (window.dataset.from === "0") before.hidden = true;
+    setStart(window.dataset.from);
+    if (lines.length === 0) before.parentElement.hidden = true;
   });
 
   const after = document.querySelector("[data-after]");

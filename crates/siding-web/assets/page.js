@@ -1,8 +1,27 @@
 // Keeps the marked parts of a page up to date: when the server reports a change, the page is
 // fetched again, and the parts that differ are replaced. The server has escaped all text.
 
+/** Formats a time as the server does, in the time zone of this browser. */
+export function formatTime(date) {
+  const two = (number) => String(number).padStart(2, "0");
+  const day = (at) => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  return day(date) === day(new Date()) ? time : `${day(date)} ${time}`;
+}
+
+function showLocalTimes(root) {
+  for (const element of root.querySelectorAll("time[datetime]")) {
+    const date = new Date(element.dateTime);
+    if (!Number.isNaN(date.getTime())) element.textContent = formatTime(date);
+  }
+}
+
+/** The difference between the time zone of this browser and UTC, in minutes. */
+const utcOffset = () => -new Date().getTimezoneOffset();
+
 const parts = () => [...document.querySelectorAll("[data-live]")];
 const connection = document.getElementById("connection");
+const SIGNED_OUT = "signed out: open the last link that siding web printed";
 let due = false;
 let busy = false;
 
@@ -21,6 +40,9 @@ function morph(old, fresh) {
     // A script has shown the buttons.
     if (!(name === "hidden" && old.tagName === "BUTTON")) old.setAttribute(name, value);
   }
+  // What is gone is removed first, so that what stays is not moved: a move would take the focus.
+  const kept = new Set([...fresh.children].map((child) => child.id));
+  for (const child of [...old.children]) if (child.id && !kept.has(child.id)) child.remove();
   const byId = new Map([...old.children].filter((c) => c.id).map((c) => [c.id, c]));
   let at = old.firstChild;
   for (const child of [...fresh.childNodes]) {
@@ -44,6 +66,8 @@ function address() {
   const url = new URL(location.href);
   url.hash = "";
   if (document.querySelector("ol.output")) url.search = "?part=state";
+  // The server makes the labels of a timeline.
+  if (document.querySelector("[data-utc-offset]")) url.searchParams.set("offset", utcOffset());
   return url;
 }
 
@@ -57,9 +81,11 @@ async function refresh() {
   due = false;
   try {
     const answer = await fetch(address(), { headers: { accept: "text/html" } });
-    if (answer.status === 401) { connection.textContent = "signed out"; return; }
+    if (answer.status === 401) { connection.textContent = SIGNED_OUT; return; }
+    if (answer.status === 404) { connection.textContent = "this page no longer exists"; return; }
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    showLocalTimes(fresh);
     for (const part of parts()) {
       const other = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
       // The processes of a task that has ended, for example, are not part of the page any more.
@@ -90,25 +116,45 @@ function formatDuration(ms) {
   return two(Math.floor(s / 86400), "d", Math.floor((s % 86400) / 3600), "h");
 }
 
+showLocalTimes(document);
 if (parts().length) {
+  const zone = document.querySelector("[data-utc-offset]");
+  if (zone && Number(zone.dataset.utcOffset) !== utcOffset()) refresh();
   const task = document.querySelector("ol.output")?.dataset.task;
-  const events = new EventSource("/api/v1/events");
   const changed = (event) => {
     if (!task || JSON.parse(event.data).task_id === task) refresh();
   };
-  events.addEventListener("task", changed);
-  events.addEventListener("removed", changed);
-  events.addEventListener("session", () => refresh());
-  // The first event of a new connection; after a lost one, the page may be old.
-  let isFirst = true;
-  events.addEventListener("reset", () => { if (!isFirst) refresh(); isFirst = false; });
-  events.onopen = () => { connection.textContent = ""; };
-  events.onerror = () => { connection.textContent = "no connection, trying again"; };
+  let events = null;
+  // The first event of a connection is `reset`; only a page that was just loaded is not old then.
+  let isNew = !document.hidden;
+  const connect = () => {
+    const opened = new EventSource("/api/v1/events");
+    opened.addEventListener("task", changed);
+    opened.addEventListener("removed", changed);
+    opened.addEventListener("session", () => refresh());
+    opened.addEventListener("reset", () => { if (!isNew) refresh(); isNew = false; });
+    opened.onopen = () => { connection.textContent = ""; };
+    // The browser tries again after a lost connection, and not after a refusal.
+    opened.onerror = () => {
+      connection.textContent = opened.readyState === EventSource.CLOSED ? SIGNED_OUT
+        : "no connection, trying again";
+    };
+    events = opened;
+  };
+  if (!document.hidden) connect();
   setInterval(tick, 1000);
   // What changes without an event: bars, processor, memory.
   setInterval(() => {
     const hasRunning = document.querySelector("[data-elapsed], [data-refresh]");
     if (hasRunning && !document.hidden) refresh();
   }, 5000);
-  document.addEventListener("visibilitychange", () => { if (due && !document.hidden) refresh(); });
+  // A browser opens at most six connections to a server, for all its pages together, so a page that
+  // nobody sees keeps none.
+  document.addEventListener("visibilitychange", () => {
+    events?.close();
+    events = null;
+    if (document.hidden) return;
+    connect();
+    if (due) refresh();
+  });
 }

@@ -41,6 +41,9 @@ pub(crate) enum Refusal {
     NotJson,
     /// The request has neither a valid cookie nor a valid token.
     SignedOut,
+    /// As [`Self::SignedOut`], and a page of another site led here: a browser then sends no cookie
+    /// that is `SameSite=Strict`, even if it has signed in.
+    CookieWithheld,
     /// The server was started without `--control`.
     ReadOnly,
 }
@@ -55,7 +58,7 @@ impl Refusal {
             | Self::WebSocket
             | Self::ReadOnly => StatusCode::FORBIDDEN,
             Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::SignedOut => StatusCode::UNAUTHORIZED,
+            Self::SignedOut | Self::CookieWithheld => StatusCode::UNAUTHORIZED,
         }
     }
 
@@ -73,6 +76,10 @@ impl Refusal {
             Self::NotJson => "the body must have the type `application/json`",
             Self::SignedOut => {
                 "sign in with the last link that `siding web` printed; each link works once"
+            }
+            Self::CookieWithheld => {
+                "a page of another site led here; if this browser has signed in, open this page \
+                 again, otherwise use the last link that `siding web` printed"
             }
             Self::ReadOnly => "this page is read-only; `siding web --control` allows changes",
         }
@@ -99,6 +106,14 @@ pub(crate) fn check_browser_headers(
         // A link on another page may lead here: the page appears, and its origin reads nothing.
         Some(_) if effect == RequestEffect::Read && is_page_load(headers) => Ok(()),
         Some(_) => Err(Refusal::OtherOrigin),
+    }
+}
+
+/// Returns why a request without a valid cookie or token is refused.
+pub(crate) fn missing_credential(headers: &HeaderMap) -> Refusal {
+    match fetch_header(headers, "sec-fetch-site").as_deref() {
+        Some("cross-site") => Refusal::CookieWithheld,
+        Some(_) | None => Refusal::SignedOut,
     }
 }
 
@@ -261,6 +276,16 @@ mod tests {
             check_all(&image, RequestEffect::Read, Credential::Cookie),
             Err(Refusal::OtherOrigin)
         );
+    }
+
+    #[test]
+    fn a_link_on_another_site_does_not_mean_that_the_browser_is_signed_out() {
+        let refusal = |site| missing_credential(&build_headers(&[HOST, ("sec-fetch-site", site)]));
+        assert_eq!(refusal("cross-site"), Refusal::CookieWithheld);
+        for site in ["none", "same-origin", "same-site"] {
+            assert_eq!(refusal(site), Refusal::SignedOut, "{site}");
+        }
+        assert_eq!(missing_credential(&build_headers(&[HOST])), Refusal::SignedOut);
     }
 
     #[test]

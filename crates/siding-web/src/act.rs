@@ -1,4 +1,6 @@
-//! The acts that `--control` allows. Each is recorded in the task's journal as requested by `web`.
+//! The acts that `--control` allows. The journal of a task records each act on it as requested by
+//! `web`. An acknowledgement of notices is recorded for the consumer `terminal`, because the page
+//! shows what a terminal shows, and for the consumer `web`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use siding_core::task::watch::{TaskWatch, WatchError};
 use siding_http::ResponseBody;
 use siding_model::duration;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::notice::NoticeId;
+use siding_model::notice::{Consumer, NoticeId};
 use siding_model::protocol::ShimRequest;
 
 use crate::context::WebContext;
@@ -206,9 +208,11 @@ fn acknowledge_notices(context: &WebContext, body: &[u8]) -> Result<usize, ActEr
         notice_ids.iter().filter_map(|id| Some((session_of(id)?, *id))).collect();
     for group in known.chunk_by(|one, other| one.0 == other.0) {
         let ids: Vec<NoticeId> = group.iter().map(|(_, id)| *id).collect();
-        Outbox::for_terminal(&context.root, group[0].0.clone())
-            .and_then(|outbox| outbox.acknowledge(&ids))
-            .map_err(ActError::conflict)?;
+        for consumer in [Consumer::terminal(), Consumer::web()] {
+            Outbox::new(&context.root, group[0].0.clone(), consumer)
+                .and_then(|outbox| outbox.acknowledge(&ids))
+                .map_err(ActError::conflict)?;
+        }
     }
     Ok(known.len())
 }

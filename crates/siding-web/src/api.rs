@@ -12,6 +12,7 @@ use siding_live::LiveView;
 use siding_live::arrange::filter_tasks;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
+use siding_model::text::one_line;
 
 use crate::context::WebContext;
 use crate::openapi;
@@ -21,6 +22,8 @@ use crate::route::ApiRoute;
 
 /// Maximum size of a page of output, in bytes.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
+/// Maximum width of a mistyped value in an error, in columns.
+const MISTAKE_COLUMNS: usize = 60;
 
 /// An error of a request: the status and the message.
 type ApiError = (StatusCode, String);
@@ -40,7 +43,9 @@ pub(crate) fn respond(
         ApiRoute::Output(id) => output_page(context, id, query),
         ApiRoute::Why(id) => explain(context, id),
         ApiRoute::Usage(id) => measure(context, id),
-        ApiRoute::OpenApi => Ok(response::json(StatusCode::OK, &openapi::document())),
+        ApiRoute::OpenApi => {
+            Ok(response::json(StatusCode::OK, &openapi::document(context.schemas)))
+        }
     });
     answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
 }
@@ -86,15 +91,16 @@ fn output_page(
     id: TaskId,
     query: &Query,
 ) -> Result<Response<ResponseBody>, ApiError> {
+    let (from, max) = (byte_count(query, "from")?, byte_count(query, "max")?);
     let (dir, keep_head) = context.open_task(id).ok_or_else(|| no_task(id))?;
     // The state is read before the output: an ended task has written all of it.
     let view = context.feed.read_fresh(|view| view.task(id).map(|task| task.view.clone()));
     let view = view.ok_or_else(|| no_task(id))?;
     let is_live = view.outcome.is_none();
     let usual = context.settings.output_max_bytes.to_usize() as u64;
-    let max = query.number("max").unwrap_or(usual).clamp(MIN_PAGE_BYTES as u64, MAX_PAGE_BYTES);
+    let max = max.unwrap_or(usual).clamp(MIN_PAGE_BYTES as u64, MAX_PAGE_BYTES);
     let wanted = OutputQuery {
-        from: query.number("from").unwrap_or(0),
+        from: from.unwrap_or(0),
         filter: LineFilter::Everything,
         last_lines: None,
         limit: TextLimit::Page(usize::try_from(max).unwrap_or(MIN_PAGE_BYTES)),
@@ -151,6 +157,17 @@ fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     Ok(response::json(StatusCode::OK, &answer))
 }
 
+/// Returns a number of bytes in a request; `None` if it is missing. A mistyped number is an error,
+/// because with the default instead a program would read another part of the output.
+fn byte_count(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
+    let Some(text) = query.get(name) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| {
+        let text = one_line(text, MISTAKE_COLUMNS);
+        let message = format!("`{name}={text}` is not a number of bytes, such as `{name}=4096`");
+        (StatusCode::BAD_REQUEST, message)
+    })
+}
+
 fn no_task(id: TaskId) -> ApiError {
     (StatusCode::NOT_FOUND, format!("there is no task {id}"))
 }
@@ -158,4 +175,20 @@ fn no_task(id: TaskId) -> ApiError {
 fn read_error(id: TaskId, error: &std::io::Error) -> ApiError {
     let message = format!("could not read the output of task {id}: {error}");
     (StatusCode::INTERNAL_SERVER_ERROR, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_number_of_bytes_is_refused() {
+        let read = |text: &str| byte_count(&Query::parse(text), "from");
+        assert_eq!(read("from=12&max=x"), Ok(Some(12)));
+        assert_eq!((read(""), read("from=")), (Ok(None), Ok(None)));
+        for value in ["-1", "1.5", "4KiB", "99999999999999999999"] {
+            let message = format!("`from={value}` is not a number of bytes, such as `from=4096`");
+            assert_eq!(read(&format!("from={value}")), Err((StatusCode::BAD_REQUEST, message)));
+        }
+    }
 }

@@ -8,6 +8,7 @@ use siding_model::id::TaskId;
 use siding_model::settings::Settings;
 
 use crate::feed::Feed;
+use crate::openapi::SchemaSource;
 
 /// The state that all handlers share.
 pub(crate) struct WebContext {
@@ -21,6 +22,8 @@ pub(crate) struct WebContext {
     pub(crate) settings: Settings,
     /// The program that becomes a shim when a task has to be repaired before an act.
     pub(crate) program: &'static CStr,
+    /// The schemas of what siding prints as JSON.
+    pub(crate) schemas: SchemaSource,
 }
 
 impl WebContext {

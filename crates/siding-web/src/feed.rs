@@ -21,7 +21,7 @@ const MAX_QUEUED_EVENTS: usize = 256;
 /// Longest time between two refreshes while a client is connected, in milliseconds: the approach of
 /// a deadline is no change of a file.
 const REFRESH_INTERVAL_MS: u64 = 1_000;
-/// Pause after a failed refresh.
+/// Pause after a failed wait or refresh.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest time between two samples of a running task, in milliseconds, however many clients ask.
 const SAMPLE_INTERVAL_MS: u64 = 1_000;
@@ -83,10 +83,16 @@ impl Feed {
     /// cannot be read at the moment, `read` gets the last state.
     pub(crate) fn read_fresh<T>(&self, read: impl FnOnce(&LiveView) -> T) -> T {
         let mut state = self.lock_state();
-        if let Ok(changes) = state.view.refresh() {
-            self.publish(&state.view, &changes);
+        let refreshed = state.view.refresh();
+        if let Ok(changes) = &refreshed {
+            self.publish(&state.view, changes);
         }
-        read(&state.view)
+        drop(state);
+        // The follower does not see these changes any more.
+        if let Ok(changes) = &refreshed {
+            self.add_expectations(&changes.appeared);
+        }
+        self.read(read)
     }
 
     /// Measures the running tasks that `choose` selects, except those that were measured just now.
@@ -132,12 +138,14 @@ impl Feed {
                 poll::wait_readable(&[source.as_fd()], timeout)
             });
             let refreshed = self.lock_state().view.refresh();
-            match refreshed {
-                Ok(changes) if waited.is_ok() => {
-                    self.add_expectations(changes.appeared.iter());
-                    self.read(|view| self.publish(view, &changes));
-                }
-                Ok(_) | Err(_) => std::thread::sleep(RETRY_PAUSE),
+            // Also after a failed wait, for example without a free descriptor: the next refresh does
+            // not report these changes again.
+            if let Ok(changes) = &refreshed {
+                self.add_expectations(&changes.appeared);
+                self.read(|view| self.publish(view, changes));
+            }
+            if waited.is_err() || refreshed.is_err() {
+                std::thread::sleep(RETRY_PAUSE);
             }
         }
     }

@@ -27,4 +27,5 @@ mod search;
 mod server;
 mod sign_in;
 
+pub use openapi::SchemaSource;
 pub use server::{TOKEN_VARIABLE, WebError, WebMessage, WebOptions, serve};

@@ -1,12 +1,53 @@
 //! The description of the addresses for programs, in OpenAPI 3.1.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The names of the types in `siding schema`, which describes them.
 const SCHEMA_PAGE: &str = "docs/schema/siding.schema.json";
+/// The types that are answers, as `siding schema` names them.
+const ANSWER_TYPES: [&str; 3] = [TASK_TYPE, OUTPUT_TYPE, WHY_TYPE];
+const TASK_TYPE: &str = "task";
+const OUTPUT_TYPE: &str = "output";
+const WHY_TYPE: &str = "why";
+/// The place of the types in a JSON Schema, and in an OpenAPI document.
+const DEFINITIONS: &str = "#/$defs/";
+const COMPONENTS: &str = "#/components/schemas/";
+
+/// Returns the JSON Schemas of the types with these names, and of the types that they use, by name.
+/// These are the definitions of `siding schema`.
+pub type SchemaSource = fn(&[&str]) -> Map<String, Value>;
+
+/// The content of an answer.
+#[derive(Debug, Clone, Copy)]
+enum AnswerContent {
+    /// A value of a type of `siding schema`.
+    Typed(&'static str),
+    /// A list of values of such a type.
+    ListOf(&'static str),
+    /// Another JSON object.
+    Object,
+    /// Text of this media type.
+    Text(&'static str),
+}
+
+impl AnswerContent {
+    /// Returns the media type with its schema.
+    fn describe(self) -> Value {
+        let schema_of = |name: &str| json!({ "$ref": format!("{COMPONENTS}{name}") });
+        let (media_type, schema) = match self {
+            Self::Typed(name) => ("application/json", schema_of(name)),
+            Self::ListOf(name) => {
+                ("application/json", json!({ "type": "array", "items": schema_of(name) }))
+            }
+            Self::Object => ("application/json", json!({ "type": "object" })),
+            Self::Text(media_type) => (media_type, json!({ "type": "string" })),
+        };
+        json!({ media_type: { "schema": schema } })
+    }
+}
 
 /// Returns the document.
-pub(crate) fn document() -> Value {
+pub(crate) fn document(schemas: SchemaSource) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -30,9 +71,32 @@ pub(crate) fn document() -> Value {
                     } } },
                 },
             },
+            "schemas": component_schemas(schemas),
         },
         "paths": add_path_parameters(paths()),
     })
+}
+
+/// Returns the types of the answers, with references to the places in this document.
+fn component_schemas(schemas: SchemaSource) -> Value {
+    let mut components = Value::Object(schemas(&ANSWER_TYPES));
+    move_references(&mut components);
+    components
+}
+
+fn move_references(part: &mut Value) {
+    match part {
+        Value::Object(fields) => {
+            if let Some(Value::String(target)) = fields.get_mut("$ref")
+                && let Some(name) = target.strip_prefix(DEFINITIONS)
+            {
+                *target = format!("{COMPONENTS}{name}");
+            }
+            fields.values_mut().for_each(move_references);
+        }
+        Value::Array(all) => all.iter_mut().for_each(move_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Declares the parameter of each path that has one.
@@ -48,55 +112,76 @@ fn add_path_parameters(mut paths: Value) -> Value {
 }
 
 fn paths() -> Value {
+    use AnswerContent::{ListOf, Object, Text, Typed};
     json!({
-        "/api/v1/tasks": read("all tasks, without text", "a list of `task`", &[
+        "/api/v1/tasks": read("all tasks, without text", ListOf(TASK_TYPE), &[
             ("running", "boolean", "only tasks that have not ended"),
             ("session", "string", "only tasks of this session"),
             ("q", "string", "only tasks with these words"),
         ]),
-        "/api/v1/tasks/{id}": read("one task with its processes and output text", "`task`", &[]),
-        "/api/v1/tasks/{id}/output": read("a page of readable output", "`output`", &[
+        "/api/v1/tasks/{id}": read(
+            "one task with its processes and output text",
+            Typed(TASK_TYPE),
+            &[],
+        ),
+        "/api/v1/tasks/{id}/output": read("a page of readable output", Typed(OUTPUT_TYPE), &[
             ("from", "integer", "offset of the first byte"),
             ("max", "integer", "maximum size of the text in bytes"),
         ]),
         "/api/v1/tasks/{id}/why": read(
             "why a task is quiet, or how it ended",
-            "`why`",
+            Typed(WHY_TYPE),
             &[],
         ),
         "/api/v1/tasks/{id}/usage": read(
-            "what a running task uses now",
-            "an object with `elapsed_ms`, `cpu_percent`, `memory_bytes`, `processes`, `ports`, \
-             `output_bytes` and `output_rate` (bytes per second); 409 if the task has ended",
+            "what a running task uses now: `elapsed_ms`, `cpu_percent`, `memory_bytes`, \
+             `processes`, `ports`, `output_bytes` and `output_rate` (bytes per second); 409 if the \
+             task has ended",
+            Object,
             &[],
         ),
         "/api/v1/events": read(
             "changes as server-sent events: `task` (a `task`), `removed`, `session`, and `reset` \
              when events are missing; `Last-Event-ID` resumes",
-            "an event stream",
+            Text("text/event-stream"),
             &[("after", "string", "id of the last received event")],
         ),
-        "/api/v1/tasks/{id}/stop": act("ends the task with everything that it started", &json!({})),
-        "/api/v1/tasks/{id}/extend": act("moves the deadline", &json!({ "by": "string" })),
+        "/api/v1/tasks/{id}/stop": act(
+            "ends the task with everything that it started",
+            &json!({}),
+            Typed(TASK_TYPE),
+        ),
+        "/api/v1/tasks/{id}/extend": act(
+            "moves the deadline",
+            &json!({ "by": "string" }),
+            Typed(TASK_TYPE),
+        ),
         "/api/v1/tasks/{id}/input": act(
             "writes to the task's standard input",
             &json!({ "text": "string", "eof": "boolean" }),
+            Typed(TASK_TYPE),
         ),
-        "/api/v1/tasks/{id}/release": act("ends the supervision of an adopted task", &json!({})),
+        "/api/v1/tasks/{id}/release": act(
+            "ends the supervision of an adopted task",
+            &json!({}),
+            Typed(TASK_TYPE),
+        ),
         "/api/v1/notices/acknowledge": act(
             "acknowledges notices for a person",
             &json!({ "notice_ids": "array" }),
+            Object,
         ),
-        "/api/v1/openapi.json": read("this document", "an OpenAPI 3.1 document", &[]),
+        "/api/v1/openapi.json": read("this document", Object, &[]),
         "/metrics": read(
-            "the metrics of all tasks; with --metrics without the token",
-            "text for Prometheus, as `siding metrics` prints it",
+            "the metrics of all tasks, as `siding metrics` prints them; with --metrics without the \
+             token",
+            Text("text/plain"),
             &[],
         ),
     })
 }
 
-fn read(summary: &str, result: &str, parameters: &[(&str, &str, &str)]) -> Value {
+fn read(summary: &str, content: AnswerContent, parameters: &[(&str, &str, &str)]) -> Value {
     let parameters: Vec<Value> = parameters
         .iter()
         .map(|(name, kind, about)| {
@@ -106,26 +191,29 @@ fn read(summary: &str, result: &str, parameters: &[(&str, &str, &str)]) -> Value
     json!({ "get": {
         "summary": summary,
         "parameters": parameters,
-        "responses": { "200": { "description": result }, "default": error_reference() },
+        "responses": responses("the answer", content),
     } })
 }
 
 /// Describes an act. It needs `--control`, and a body of the type `application/json`.
-fn act(summary: &str, fields: &Value) -> Value {
+fn act(summary: &str, fields: &Value, content: AnswerContent) -> Value {
     let fields = fields.as_object().cloned().unwrap_or_default();
-    let properties: serde_json::Map<String, Value> =
+    let properties: Map<String, Value> =
         fields.into_iter().map(|(name, kind)| (name, json!({ "type": kind }))).collect();
     json!({ "post": {
         "summary": format!("{summary}; needs --control"),
         "requestBody": { "required": true, "content": { "application/json": { "schema": {
             "type": "object", "properties": properties, "additionalProperties": false,
         } } } },
-        "responses": { "200": { "description": "the task afterwards" }, "default": error_reference() },
+        "responses": responses("the state after the act", content),
     } })
 }
 
-fn error_reference() -> Value {
-    json!({ "$ref": "#/components/responses/Error" })
+fn responses(description: &str, content: AnswerContent) -> Value {
+    json!({
+        "200": { "description": description, "content": content.describe() },
+        "default": { "$ref": "#/components/responses/Error" },
+    })
 }
 
 #[cfg(test)]
@@ -137,6 +225,25 @@ mod tests {
     use crate::route::{Act, ApiRoute, Route, StreamRoute};
 
     const ID: &str = "b-4k7q0n2m8x5t";
+
+    /// The schema of each type refers to another type.
+    fn sample_schemas(names: &[&str]) -> Map<String, Value> {
+        let schema = json!({ "properties": { "id": { "$ref": "#/$defs/TaskId" } } });
+        let other = ("TaskId".to_owned(), json!({ "type": "string" }));
+        names.iter().map(|name| ((*name).to_owned(), schema.clone())).chain([other]).collect()
+    }
+
+    /// Returns the targets of all references in a part of the document.
+    fn list_references(part: &Value) -> Vec<String> {
+        match part {
+            Value::Object(fields) => {
+                let own = fields.get("$ref").and_then(Value::as_str).map(str::to_owned);
+                own.into_iter().chain(fields.values().flat_map(list_references)).collect()
+            }
+            Value::Array(all) => all.iter().flat_map(list_references).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        }
+    }
 
     fn routes(id: TaskId) -> Vec<Route<'static>> {
         vec![
@@ -179,7 +286,7 @@ mod tests {
     #[test]
     fn the_document_has_exactly_the_routes_for_programs() {
         let mut described = Vec::new();
-        for (path, operations) in document()["paths"].as_object().expect("paths") {
+        for (path, operations) in document(sample_schemas)["paths"].as_object().expect("paths") {
             let path = path.replace("{id}", ID);
             let methods = operations.as_object().expect("methods").keys();
             for method in methods.filter(|key| *key != "parameters") {
@@ -198,8 +305,21 @@ mod tests {
     }
 
     #[test]
+    fn every_reference_has_a_target_in_the_document() {
+        let document = document(sample_schemas);
+        let references = list_references(&document);
+        for name in [&ANSWER_TYPES[..], &["TaskId"]].concat() {
+            assert!(references.contains(&format!("{COMPONENTS}{name}")), "{name}");
+        }
+        for reference in references {
+            let target = reference.strip_prefix('#').and_then(|path| document.pointer(path));
+            assert!(target.is_some(), "{reference}");
+        }
+    }
+
+    #[test]
     fn every_parameter_of_a_path_is_declared() {
-        for (path, operations) in document()["paths"].as_object().expect("paths") {
+        for (path, operations) in document(sample_schemas)["paths"].as_object().expect("paths") {
             let declared = operations["parameters"][0]["name"].as_str();
             assert_eq!(declared, path.contains("{id}").then_some("id"), "{path}");
         }

@@ -61,6 +61,12 @@ impl OutputWindow {
             line.from + line.bytes.len() as u64 + newline
         })
     }
+
+    /// Returns an offset in the output before this window; `None` if nothing before it is kept.
+    pub(crate) fn earlier_offset(&self) -> Option<u64> {
+        let end = before_gap(self.from, self.gap);
+        (end > 0).then(|| end.saturating_sub(WINDOW_BYTES))
+    }
 }
 
 /// The part of an output that is to be read.
@@ -92,7 +98,10 @@ pub(crate) fn read_window(
     let gap = OutputSize::measure(dir, keep_head).gap;
     let (asked, limit) = match start {
         WindowStart::End => (bytes.saturating_sub(max), bytes),
-        WindowStart::Before(offset) => (offset.saturating_sub(max), offset.min(bytes)),
+        WindowStart::Before(offset) => {
+            let end = before_gap(offset, gap);
+            (end.saturating_sub(max), end.min(bytes))
+        }
         WindowStart::Line(offset) | WindowStart::Exact(offset) => (offset.min(bytes), bytes),
     };
     let asked = skip_gap(asked, gap);
@@ -119,6 +128,11 @@ pub(crate) fn read_window(
 
 fn skip_gap(offset: u64, gap: Option<OutputGap>) -> u64 {
     gap.filter(|gap| (gap.from..gap.to).contains(&offset)).map_or(offset, |gap| gap.to)
+}
+
+/// Returns the end of what is kept before an offset: the start of the gap if the gap ends there.
+fn before_gap(offset: u64, gap: Option<OutputGap>) -> u64 {
+    gap.filter(|gap| gap.from < offset && offset <= gap.to).map_or(offset, |gap| gap.from)
 }
 
 /// Returns the start of the line that contains an offset, but at most [`MAX_LINE_BYTES`] before the
@@ -207,6 +221,17 @@ mod tests {
             assert!(std::str::from_utf8(&line.bytes).is_ok());
         }
         assert_eq!(lines[0].end, LineEnd::Continued);
+    }
+
+    #[test]
+    fn the_output_before_a_gap_is_earlier_than_the_output_after_it() {
+        let earlier =
+            |from, gap| OutputWindow { from, gap, ..OutputWindow::default() }.earlier_offset();
+        assert_eq!((earlier(0, None), earlier(10, None)), (None, Some(0)));
+        let gap = |from| Some(OutputGap { from, to: 900_000 });
+        assert_eq!(earlier(900_001, gap(200_000)), Some(900_001 - WINDOW_BYTES));
+        assert_eq!(earlier(900_000, gap(200_000)), Some(200_000 - WINDOW_BYTES));
+        assert_eq!(earlier(900_000, gap(0)), None);
     }
 
     proptest! {

@@ -22,7 +22,7 @@ mod workflows;
 use std::sync::Arc;
 
 use http::{HeaderValue, Response, StatusCode, header};
-use maud::html;
+use maud::{Markup, html};
 use siding_http::ResponseBody;
 
 use crate::access::Refusal;
@@ -65,8 +65,13 @@ pub(crate) fn respond(
 
 /// Returns the response to a refused request, as JSON for a program.
 pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> {
+    if refusal == Refusal::CookieWithheld && !is_api {
+        // A request of this page has the cookie.
+        let link = html! { p { a href="" { "Open this page again" } } };
+        return error_page(refusal.status(), refusal.text(), &link);
+    }
     let mut refused = error_response(refusal.status(), refusal.text(), is_api);
-    if refusal == Refusal::SignedOut && is_api {
+    if refused.status() == StatusCode::UNAUTHORIZED && is_api {
         let wanted = HeaderValue::from_static("Bearer");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
     }
@@ -84,17 +89,24 @@ pub(crate) fn failure(status: StatusCode, is_api: bool) -> Response<ResponseBody
 }
 
 fn error_response(status: StatusCode, text: &str, is_api: bool) -> Response<ResponseBody> {
-    if is_api {
-        return response::json_error(status, text);
-    }
+    if is_api { response::json_error(status, text) } else { error_page(status, text, &html! {}) }
+}
+
+/// Returns a page about an error, with further content below the text.
+fn error_page(status: StatusCode, text: &str, more: &Markup) -> Response<ResponseBody> {
     let title = status.canonical_reason().unwrap_or("error");
     response::html_page(
         status,
         html! {
             (maud::DOCTYPE)
             html lang="en" {
-                head { meta charset="utf-8"; title { "siding: " (title) } }
-                body { main { h1 { (title) } p { (text) } } }
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { "siding: " (title) }
+                }
+                body { main { h1 { (title) } p { (text) } (more) } }
             }
         },
     )

@@ -17,6 +17,7 @@ use siding_model::settings::Settings;
 use crate::access::{self, Credential, Refusal};
 use crate::context::WebContext;
 use crate::feed::Feed;
+use crate::openapi::SchemaSource;
 use crate::query::Query;
 use crate::route::{METRICS_PATH, Route, RouteError, StreamRoute};
 use crate::sign_in::{SIGN_IN_PATH, SignIn};
@@ -45,6 +46,8 @@ pub struct WebOptions {
     pub settings: Settings,
     /// The program that becomes a shim when a task has to be repaired before an act.
     pub program: &'static CStr,
+    /// The schemas of what siding prints as JSON.
+    pub schemas: SchemaSource,
 }
 
 /// Why the server failed.
@@ -137,6 +140,7 @@ pub fn serve(
             control: options.control,
             settings: options.settings,
             program: options.program,
+            schemas: options.schemas,
         };
         let server = Arc::new(WebServer {
             context: Arc::new(context),
@@ -181,7 +185,7 @@ impl WebServer {
         // The checks of the peer, of `Host` and of the origin hold for open metrics too.
         let is_open = self.open_metrics && route == Ok(Route::Metrics);
         if let Err(refusal) = admitted
-            && !(is_open && refusal == Refusal::SignedOut)
+            && !(is_open && refusal.status() == StatusCode::UNAUTHORIZED)
         {
             return refuse(refusal);
         }
@@ -213,7 +217,7 @@ impl WebServer {
         } else if self.sign_in.is_signed_in(headers) {
             Ok(Credential::Cookie)
         } else {
-            Err(Refusal::SignedOut)
+            Err(access::missing_credential(headers))
         }
     }
 

@@ -25,6 +25,18 @@ const FIND_UNNAMED: &str = "
         && !e.getAttribute('aria-labelledby') && !e.textContent.trim() && !e.labels?.length)
         .map((e) => e.outerHTML.slice(0, 200));";
 
+/// Lists the event streams of a page, and lets a test set the visibility of the page.
+const OBSERVE_STREAMS: &str = "
+    window.streams = [];
+    const Native = window.EventSource;
+    window.EventSource = class extends Native {
+        constructor(...args) { super(...args); window.streams.push(this); }
+    };
+    window.setHidden = (isHidden) => {
+        Object.defineProperty(document, 'hidden', { configurable: true, get: () => isHidden });
+        document.dispatchEvent(new Event('visibilitychange'));
+    };";
+
 /// Opens the sign-in link of a server.
 #[track_caller]
 fn sign_in(browser: &Browser, server: &WebServer) {
@@ -182,6 +194,10 @@ fn a_task_is_stopped_without_a_mouse() {
     browser.press_key(Key::Enter);
     let is_open = "return document.querySelector('dialog[open]') !== null";
     eventually("the question is shown", || browser.run_script(is_open) == true);
+    let read_name = "return document.getElementById(
+        document.querySelector('dialog').getAttribute('aria-labelledby')).textContent";
+    let name = browser.run_script(read_name);
+    assert!(name.as_str().is_some_and(|name| name.starts_with("Stop this task")), "{name}");
     browser.press_key(Key::Escape);
     eventually("Escape cancels", || browser.run_script(is_open) == false);
     assert_eq!(server.get(&format!("/api/v1/tasks/{id}")).json()["phase"], "running");
@@ -196,6 +212,73 @@ fn a_task_is_stopped_without_a_mouse() {
     });
     assert_eq!(outcome["by"], "web", "{outcome}");
     assert_eq!(browser.take_console_errors(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn the_result_of_an_act_stays() {
+    let sandbox = Sandbox::new();
+    let id = start_task(&sandbox, &["--keep", "--timeout", "10m"], "sleep 300");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    let browser = Browser::start(&sandbox);
+    sign_in(&browser, &server);
+    browser.open(&format!("{}/tasks/{id}", server.origin()));
+    // Counts the updates that follow the answer.
+    let count = "window.updates = 0;
+        document.addEventListener('siding:refreshed', () => {
+            const result = document.querySelector('[data-act-result]').textContent;
+            if (result.startsWith('the deadline is')) window.updates += 1;
+        });
+        document.querySelector('[data-act=extend]').click()";
+    let _clicked = browser.run_script(count);
+    browser.press_key(Key::Enter);
+    eventually("the page is updated", || {
+        browser.run_script("return window.updates").as_u64() >= Some(2)
+    });
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn the_output_is_skipped_without_a_mouse() {
+    let sandbox = Sandbox::new();
+    let id = run_task(&sandbox, "seq 1 1000");
+    let server = WebServer::start(&sandbox, &[]);
+    let browser = Browser::start(&sandbox);
+    sign_in(&browser, &server);
+    browser.open(&format!("{}/tasks/{id}", server.origin()));
+    let is_skip = "return document.activeElement.className === 'skip-output'";
+    tab_until(&browser, "the link", is_skip);
+    let left = browser.run_script("return document.activeElement.getBoundingClientRect().left");
+    assert!(left.as_f64() >= Some(0.0), "the link is visible: {left}");
+    browser.press_key(Key::Enter);
+    browser.press_key(Key::Tab);
+    let is_behind = "const list = document.querySelector('ol.output');
+        return Boolean(list.compareDocumentPosition(document.activeElement)
+            & Node.DOCUMENT_POSITION_FOLLOWING)";
+    let next = browser.run_script("return document.activeElement.outerHTML");
+    assert_eq!(browser.run_script(is_behind), true, "{next}");
+}
+
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn the_focus_stays_when_a_section_appears() {
+    let sandbox = Sandbox::new();
+    let gate = sandbox.path("gate");
+    let running = start_task(&sandbox, &["--keep"], "sleep 300");
+    let command = format!("until [ -e {} ]; do sleep 0.05; done; exit 3", gate.display());
+    let _failing = start_task(&sandbox, &[], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let browser = Browser::start(&sandbox);
+    sign_in(&browser, &server);
+    let focus = format!("document.querySelector('a[href=\"/tasks/{running}\"]').focus()");
+    let _focused = browser.run_script(&focus);
+    std::fs::write(&gate, "").expect("the gate opens");
+    let has_section = "return document.querySelector('#s-needing') !== null";
+    eventually("the failed task needs a person", || browser.run_script(has_section) == true);
+    let focused = browser.run_script("return document.activeElement.getAttribute('href')");
+    assert_eq!(focused, format!("/tasks/{running}"));
+    let _stopped = sandbox.siding(&["stop", &running]).run().expect_code(0);
 }
 
 #[test]
@@ -223,8 +306,115 @@ fn new_lines_do_not_move_the_lines_that_a_person_reads() {
     eventually("the last line has arrived", || shows("900"));
     let top = browser.run_script("return document.querySelector('ol.output').scrollTop");
     assert_eq!(top, 0);
+    let has_start = "return document.querySelector('[data-before]').closest('[hidden]') !== null";
+    assert_eq!(browser.run_script(has_start), true, "no earlier line is missing");
     eventually("the end is shown without a reload", || {
         browser.run_script("return document.querySelector('.state').textContent") == "succeeded"
     });
     assert_eq!(browser.take_console_errors(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn times_are_in_the_zone_of_the_browser() {
+    let sandbox = Sandbox::new();
+    let id = run_task(&sandbox, "exit 3");
+    let server = WebServer::start(&sandbox, &[]);
+    let browser = Browser::start(&sandbox);
+    browser.set_time_zone("Asia/Kolkata");
+    sign_in(&browser, &server);
+    browser.open(&format!("{}/tasks/{id}", server.origin()));
+    let is_local = "return [...document.querySelectorAll('time')].every((element) => {
+        const local = new Date(Date.parse(element.dateTime) + 19800000).toISOString();
+        return element.textContent.endsWith(local.slice(11, 16));
+    })";
+    eventually("every time is local", || browser.run_script(is_local) == true);
+    browser.open(&format!("{}/timeline", server.origin()));
+    let is_named = "return document.body.textContent.includes('in the zone UTC+05:30')";
+    eventually("the timeline is in the zone", || browser.run_script(is_named) == true);
+    assert_eq!(browser.take_console_errors(), Vec::<String>::new());
+}
+
+/// A browser opens at most six connections to a server, so only visible pages may have streams.
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn a_hidden_page_has_no_stream_and_catches_up() {
+    let sandbox = Sandbox::new();
+    let gate = sandbox.path("gate");
+    let command =
+        format!("echo early; until [ -e {} ]; do sleep 0.05; done; echo late", gate.display());
+    let id = start_task(&sandbox, &["--keep"], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let browser = Browser::start(&sandbox);
+    browser.run_before_pages(OBSERVE_STREAMS);
+    sign_in(&browser, &server);
+    browser.open(&format!("{}/tasks/{id}", server.origin()));
+    let count_open = "return window.streams.filter((stream) => stream.readyState !== 2).length";
+    eventually("the changes and the output are followed", || browser.run_script(count_open) == 2);
+    let read_state = "return document.querySelector('.state').textContent";
+    let read_lines = "return document.querySelector('ol.output').textContent";
+    let shows = |text: &str| browser.run_script(read_lines).to_string().contains(text);
+    eventually("the first line is shown", || shows("early"));
+    let _hidden = browser.run_script("window.setHidden(true)");
+    assert_eq!(browser.run_script(count_open), 0);
+    std::fs::write(&gate, "").expect("the gate opens");
+    eventually("the task has ended", || {
+        server.get(&format!("/api/v1/tasks/{id}")).json()["phase"] == "ended"
+    });
+    assert!(!shows("late"), "nothing is read for a page that nobody sees");
+    let _visible = browser.run_script("window.setHidden(false)");
+    eventually("the last line is shown", || shows("late"));
+    eventually("the end is shown", || browser.run_script(read_state) == "succeeded");
+    assert_eq!(browser.take_console_errors(), Vec::<String>::new());
+}
+
+/// The output that a person does not look at is not collected without a limit.
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn a_busy_log_pauses_while_a_person_reads_earlier_lines() {
+    let sandbox = Sandbox::new();
+    let gate = sandbox.path("gate");
+    let command = format!(
+        "seq 1 500; until [ -e {} ]; do sleep 0.05; done; seq 501 20000; sleep 300",
+        gate.display()
+    );
+    let id = start_task(&sandbox, &["--keep"], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let browser = Browser::start(&sandbox);
+    sign_in(&browser, &server);
+    browser.open(&format!("{}/tasks/{id}", server.origin()));
+    let last_line = |text: &str| {
+        let script = "return document.querySelector('ol.output li:last-child code')?.textContent";
+        browser.run_script(script) == text
+    };
+    eventually("the first lines are shown", || last_line("500"));
+    let _scrolled = browser.run_script("document.querySelector('ol.output').scrollTop = 0");
+    std::fs::write(&gate, "").expect("the gate opens");
+    let is_paused = "return document.querySelector('[data-follow]').textContent === 'Follow'";
+    eventually("the page pauses", || browser.run_script(is_paused) == true);
+    let count = "return document.querySelectorAll('ol.output li').length";
+    let count = browser.run_script(count).as_u64().expect("a number");
+    assert!((10_000..20_000).contains(&count), "{count}");
+    let _clicked = browser.run_script("document.querySelector('[data-follow]').click()");
+    eventually("the end is shown", || last_line("20000"));
+    let can_load = "return document.querySelector('[data-before]').closest('[hidden]') === null";
+    assert_eq!(browser.run_script(can_load), true, "earlier lines can be loaded");
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn a_page_of_an_earlier_server_is_signed_out() {
+    let sandbox = Sandbox::new();
+    let server = WebServer::start(&sandbox, &[]);
+    let browser = Browser::start(&sandbox);
+    sign_in(&browser, &server);
+    let address = server.host();
+    server.running.signal(rustix::process::Signal::TERM);
+    let _ended = server.running.wait().expect_code(0);
+    let _later = WebServer::start(&sandbox, &["--addr", &address]);
+    let read_state = "return document.getElementById('connection').textContent";
+    eventually("the page says so", || {
+        browser.run_script(read_state).to_string().contains("signed out")
+    });
 }

@@ -2,7 +2,7 @@
 //! requested by `web`.
 
 use serde_json::json;
-use siding_e2e::eventually;
+use siding_e2e::{eventually, processes};
 
 use crate::client::WebServer;
 use crate::{run_task, sandbox, start_task};
@@ -36,6 +36,9 @@ fn a_stop_ends_the_tree_and_names_its_requester() {
     });
     let page = server.get(&format!("/tasks/{id}")).text();
     assert!(page.contains("data-act=\"stop\""), "{page}");
+    // A script replaces the elements around the result of an act, and must not replace the result.
+    let before = page.split("data-act-result").next().expect("the page");
+    assert_eq!(before.matches("<div").count(), before.matches("</div>").count(), "{page}");
     let reply = server.post(&format!("/api/v1/tasks/{id}/stop"), &json!({}));
     assert_eq!(reply.status, 200, "{}", reply.text());
     let view = reply.json();
@@ -79,6 +82,32 @@ fn a_deadline_moves_and_a_line_reaches_the_input() {
     assert_eq!(unknown.status, 404, "{}", unknown.text());
 }
 
+/// A release is recorded as requested by `web`, and the process continues.
+#[test]
+fn an_adopted_process_is_released_and_continues() {
+    processes::assert_no_birthmark();
+    let sandbox = sandbox();
+    let other = sandbox.host("sleep", &["300"]).spawn();
+    let pid = other.process().pid.to_string();
+    let adopt = sandbox.siding(&["adopt", "--json", "--session", "cli", &pid]);
+    let adopted = adopt.env("SIDING_ADOPT_KEEP_AFTER", "0s").run().expect_code(0).json();
+    let id = adopted["task_id"].as_str().expect("an id");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    eventually("the shim has recorded the task", || {
+        server.get("/api/v1/tasks?running=1").json().to_string().contains(id)
+    });
+    let path = format!("/api/v1/tasks/{id}/release");
+    let reply = server.post(&path, &json!({}));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let outcome = &reply.json()["outcome"];
+    assert_eq!((&outcome["kind"], &outcome["by"]), (&json!("released"), &json!("web")));
+    assert!(server.get(&format!("/tasks/{id}")).text().contains("released by web"));
+    assert!(other.process().is_alive());
+    assert_eq!(server.post(&path, &json!({})).status, 409, "it was released before");
+    other.process().kill();
+    let _killed = other.wait();
+}
+
 #[test]
 fn an_acknowledged_notice_is_read() {
     let sandbox = sandbox();
@@ -98,6 +127,11 @@ fn an_acknowledged_notice_is_read() {
     assert_eq!((reply.status, reply.json()), (200, json!({ "acknowledged": 1 })));
     let page = server.get("/").text();
     assert!(!page.contains("Needs a person"), "{page}");
+    let metrics = server.get("/metrics").text();
+    for consumer in ["terminal", "web"] {
+        let line = format!("\nsiding_notices_delivered{{consumer=\"{consumer}\"}} 1\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
 }
 
 #[test]

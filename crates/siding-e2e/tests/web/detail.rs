@@ -32,6 +32,33 @@ fn the_timeline_links_to_its_tasks() {
     let _stopped = sandbox.siding(&["stop", &running]).run().expect_code(0);
 }
 
+/// A page names the zone of the server for a browser without scripts. A script asks for the timeline
+/// in the zone of its browser.
+#[test]
+fn times_have_a_moment_and_name_their_zone() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "exit 3");
+    // In the variable, as in POSIX, zones east of Greenwich are negative.
+    let call = sandbox.siding(&["web"]).env("SIDING_WEB_TOKEN", TOKEN).env("TZ", "EAST-5:30");
+    let server = WebServer::from_running(call.spawn());
+    let view = server.get(&format!("/api/v1/tasks/{id}")).json();
+    let started = view["started_at"].as_str().expect("a time");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains(&format!("<dd><time datetime=\"{started}\">")), "{page}");
+    assert!(
+        page.contains("<noscript><p class=\"hint\">Times are in the zone UTC+05:30."),
+        "{page}"
+    );
+    for (address, zone) in [
+        ("/timeline", "UTC+05:30"),
+        ("/timeline?offset=-210", "UTC-03:30"),
+        ("/timeline?offset=99999", "UTC+05:30"),
+    ] {
+        let page = server.get(address).text();
+        assert_eq!(page.matches(&format!("Times are in the zone {zone}.")).count(), 1, "{page}");
+    }
+}
+
 #[test]
 fn a_workflow_shows_its_graph_and_steps() {
     let sandbox = sandbox();

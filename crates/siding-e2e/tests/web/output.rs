@@ -3,7 +3,7 @@
 use serde_json::Value;
 use siding_e2e::eventually;
 
-use crate::client::WebServer;
+use crate::client::{TOKEN, WebServer};
 use crate::{run_task, sandbox, start_task};
 
 /// Returns the data of the events with this name.
@@ -39,6 +39,33 @@ fn a_link_to_a_line_shows_that_line() {
     assert_eq!(before.matches("<li").count(), 2_000);
     let end = server.get(&format!("/tasks/{id}")).text();
     assert!(end.contains("<code>100000</code>") && end.contains("Earlier output"));
+    // A link before the 2,000 links of the lines leads behind them.
+    let skip = end.find("href=\"#after-output\"").expect("a link");
+    let lines = end.find("<ol class=\"output\"").expect("the lines");
+    let target = end.find("id=\"after-output\"").expect("its target");
+    assert!(skip < lines && lines < target, "{end}");
+}
+
+/// A link to a released line shows the next kept line, from which the output before the released
+/// part can be reached.
+#[test]
+fn a_released_middle_hides_no_kept_line() {
+    let sandbox = sandbox();
+    let call = sandbox.siding(&["run", "--json", "--budget", "none", "--", "seq 1 300000"]);
+    let call = call.env("SIDING_OUTPUT_KEEP_HEAD", "8KiB").env("SIDING_OUTPUT_KEEP_TAIL", "96KiB");
+    let id = call.run().json()["task_id"].as_str().expect("an id").to_owned();
+    let server = WebServer::start(&sandbox, &[]);
+    let gap = server.get(&format!("/api/v1/tasks/{id}")).json()["output"]["gap"].clone();
+    let to = gap["to"].as_u64().expect("a released part");
+    let released = server.get(&format!("/tasks/{id}?at={}", to - 1)).text();
+    assert!(released.contains(&format!("data-from=\"{to}\"")), "{released}");
+    assert!(released.contains("Later output"), "{released}");
+    let earlier = released.split("data-before href=\"").nth(1).expect("a link");
+    let earlier = server.get(earlier.split('"').next().expect("an address")).text();
+    assert!(earlier.contains("<code>1</code>") && earlier.contains("no longer kept"), "{earlier}");
+    assert!(!earlier.contains("Earlier output"), "{earlier}");
+    let before = server.get(&format!("/tasks/{id}/lines?before={to}")).text();
+    assert!(before.contains("<code>1</code>") && before.contains("no longer kept"), "{before}");
 }
 
 #[test]
@@ -78,6 +105,13 @@ fn a_program_reads_output_page_by_page() {
     let page = server.get(&path).json();
     let call = ["output", &id, "--since", "0", "--max-bytes", "100", "--json"];
     assert_eq!(page, sandbox.siding(&call).run().expect_code(0).json());
+    let token = format!("Bearer {TOKEN}");
+    for mistake in ["from=-1", "from=4KiB", "max=all"] {
+        let path = format!("/api/v1/tasks/{id}/output?{mistake}");
+        let refused = server.get_with(&path, &[("Authorization", token.as_str())]);
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert!(refused.text().contains(&format!("`{mistake}` is not a number of bytes")));
+    }
 }
 
 #[test]
@@ -169,4 +203,9 @@ fn events_resume_where_a_client_disconnected() {
         text.contains(&second) && text.contains("\"phase\":\"ended\"")
     });
     assert!(text.find(&first) < text.find(&second), "{text}");
+    // An event has the task as the list has it, which is that of `siding ps --json`.
+    let listed = server.get("/api/v1/tasks").json();
+    let is_second = |task: &&Value| task["task_id"] == second.as_str();
+    let listed = listed.as_array().expect("a list").iter().find(is_second).expect("the task");
+    let _text = server.read_events(&path, &[], |text| event_data(text, "task").contains(listed));
 }

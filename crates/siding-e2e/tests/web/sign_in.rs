@@ -52,6 +52,31 @@ fn without_cookie_and_token_nothing_is_shown() {
     assert_eq!(server.get_with(&server.link_path(), &[]).status, 303);
 }
 
+/// A browser sends no `SameSite=Strict` cookie when a page of another site leads here, and not even
+/// after the sign-in link of such a page. The answer has a link to itself, which sends the cookie.
+#[test]
+fn a_link_on_another_site_leads_to_a_link_that_sends_the_cookie() {
+    let sandbox = sandbox();
+    let server = WebServer::start(&sandbox, &[]);
+    let load = [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Mode", "navigate"),
+        ("Sec-Fetch-Dest", "document"),
+    ];
+    let reply = server.get_with("/", &load);
+    assert_eq!(reply.status, 401, "{reply:?}");
+    let text = reply.text();
+    assert!(text.contains("<a href=\"\">Open this page again</a>"), "{text}");
+    assert!(text.contains("name=\"viewport\""), "readable on a narrow screen: {text}");
+    for headers in [&[][..], &[("Sec-Fetch-Site", "none")]] {
+        let reply = server.get_with("/", headers);
+        assert_eq!(reply.status, 401);
+        assert!(!reply.text().contains("Open this page again"), "{}", reply.text());
+    }
+    let reply = server.get_with("/api/v1/tasks", &load);
+    assert_eq!((reply.status, reply.header("www-authenticate")), (401, Some("Bearer")));
+}
+
 #[test]
 fn the_token_is_in_a_private_file_and_is_not_printed() {
     let sandbox = sandbox();

@@ -1,7 +1,9 @@
 //! The parts of every page: the head, the navigation, and the hooks of the scripts.
 
 use maud::{DOCTYPE, Markup, html};
+use siding_core::sys::clock;
 
+use super::format;
 use crate::context::WebContext;
 
 /// The pages of the navigation.
@@ -40,6 +42,7 @@ pub(super) fn wrap(
     title: &str,
     content: &Markup,
 ) -> Markup {
+    let zone = format::zone_name(clock::local_offset_ms(clock::unix_now()));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -73,7 +76,14 @@ pub(super) fn wrap(
                     span.mode { @if context.control { "control" } @else { "read-only" } }
                     span #connection role="status" {}
                 }
-                main #main tabindex="-1" { (content) }
+                main #main tabindex="-1" {
+                    (content)
+                    // Without a script, times are in the zone of the server. The timeline names its
+                    // own.
+                    @if current != NavItem::Timeline {
+                        noscript { p.hint { "Times are in the zone " (zone) "." } }
+                    }
+                }
             }
         }
     }

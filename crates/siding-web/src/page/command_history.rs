@@ -102,7 +102,7 @@ fn cells(row: &CommandRow) -> Vec<Markup> {
         html! { (rate.as_deref().unwrap_or("-")) },
         html! { (summary.peak_memory.map_or_else(|| "-".to_owned(), format_size)) },
         html! { (row.output_bytes.map_or_else(|| "-".to_owned(), format_size)) },
-        html! { (format::short_outcome(&last.outcome)) ", " (format::clock_time(last.ended)) },
+        html! { (format::short_outcome(&last.outcome)) ", " (format::time_element(last.ended)) },
     ]
 }
 
@@ -144,7 +144,7 @@ pub(super) fn of_task(context: &WebContext, view: &TaskView) -> Markup {
                 ul.runs {
                     @for run in runs.iter().take(10) {
                         li {
-                            a href={ "/tasks/" (run.task_id) } { (format::clock_time(run.ended)) }
+                            a href={ "/tasks/" (run.task_id) } { (format::time_element(run.ended)) }
                             " " (format::short_outcome(&run.outcome))
                             @if let Some(ms) = run.ran_ms { " after " (format::duration_ms(ms)) }
                         }

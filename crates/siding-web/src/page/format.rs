@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use maud::{Markup, html};
 use siding_core::sys::clock;
 use siding_model::duration::format_duration;
 use siding_model::outcome::Outcome;
-use siding_model::process::UnixMs;
+use siding_model::process::{UnixMs, format_utc_offset};
 use siding_model::text::one_line;
 
 /// Maximum width of a command in a list, in columns.
@@ -16,8 +17,24 @@ pub(super) fn duration_ms(ms: u64) -> String {
     format_duration(Duration::from_millis(ms))
 }
 
+/// Returns a time as an element. Its text is in the zone of the server, which [`zone_name`] names; a
+/// script replaces the text with the time in the zone of the viewer.
+pub(super) fn time_element(moment: UnixMs) -> Markup {
+    html! { time datetime=(moment.rfc3339()) { (clock_time(moment)) } }
+}
+
+/// Returns a time that is in the form of RFC 3339 as an element.
+pub(super) fn parsed_time_element(text: &str) -> Markup {
+    UnixMs::from_rfc3339(text).map_or_else(|| html! { (one_line(text, 40)) }, time_element)
+}
+
+/// Returns the name of a time zone, such as `UTC+01:00`.
+pub(super) fn zone_name(utc_offset_ms: i64) -> String {
+    format!("UTC{}", format_utc_offset(utc_offset_ms))
+}
+
 /// Formats a time as `14:05` on the present day, and as `2026-11-24 14:05` on any other.
-pub(super) fn clock_time(moment: UnixMs) -> String {
+fn clock_time(moment: UnixMs) -> String {
     let now = clock::local_time(clock::unix_now());
     let Some(at) = clock::local_time(moment) else { return moment.rfc3339() };
     let time = format!("{:02}:{:02}", at.hour, at.minute);
@@ -26,25 +43,12 @@ pub(super) fn clock_time(moment: UnixMs) -> String {
     if is_today { time } else { format!("{}-{:02}-{:02} {time}", at.year, at.month, at.day) }
 }
 
-/// Formats a time that is in the form of RFC 3339.
-pub(super) fn clock_time_of(text: &str) -> String {
-    UnixMs::from_rfc3339(text).map_or_else(|| one_line(text, 40), clock_time)
-}
-
 /// Formats an outcome in one or two words.
 pub(super) fn short_outcome(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Exited { code: 0 } => "succeeded".to_owned(),
-        Outcome::Exited { code } => format!("exited {code}"),
-        Outcome::Signaled { signal, .. } => signal.to_string(),
-        Outcome::Deadline { .. } => "deadline".to_owned(),
-        Outcome::Stopped { .. } => "stopped".to_owned(),
-        Outcome::Limit { .. } => "limit".to_owned(),
-        Outcome::FailedToStart { .. } => "not started".to_owned(),
-        Outcome::Released { .. } => "released".to_owned(),
-        Outcome::Lost { .. } => "lost".to_owned(),
-        // A newer format may have an outcome that this build does not know.
-        other => one_line(&other.to_string(), 20),
+    if matches!(outcome, Outcome::Exited { code: 0 }) {
+        "succeeded".to_owned()
+    } else {
+        outcome.short_text()
     }
 }
 
@@ -53,4 +57,23 @@ pub(super) fn words(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(value).ok();
     let text = text.as_ref().and_then(|text| text.as_str()).unwrap_or_default();
     one_line(&text.replace('_', " "), 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_an_element_with_its_moment() {
+        let moment = UnixMs(1_763_764_872_345);
+        let element = time_element(moment).into_string();
+        assert!(element.starts_with("<time datetime=\"2025-11-21T22:41:12.345Z\">20"), "{element}");
+        assert_eq!(parsed_time_element("2025-11-21T22:41:12.345Z").into_string(), element);
+        assert_eq!(parsed_time_element("<soon>").into_string(), "&lt;soon&gt;");
+    }
+
+    #[test]
+    fn a_zone_is_named_by_its_difference_to_utc() {
+        assert_eq!((&*zone_name(0), &*zone_name(-12_600_000)), ("UTC+00:00", "UTC-03:30"));
+    }
 }

@@ -77,7 +77,7 @@ fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
             (section("needing", "Needs a person", needing, None))
             (section("running", "Running", running, Some(NO_RUNNING_TASK)))
         }
-        section aria-labelledby="h-ended" {
+        section #s-ended aria-labelledby="h-ended" {
             h2 #h-ended { "Ended " span.count { (ended.len()) } }
             @if ended.is_empty() { p.hint { "No task has ended." } }
             ul.tasks { @for row in &ended_rows { (row) } }
@@ -123,7 +123,8 @@ fn section(id: &str, title: &str, tasks: &[&LiveTask], when_empty: Option<&str>)
     let hidden = tasks.len() - rows.len();
     html! {
         @if !tasks.is_empty() || when_empty.is_some() {
-            section aria-labelledby={ "h-" (id) } {
+            // A script finds a section by its id, also when another one has appeared before it.
+            section id={ "s-" (id) } aria-labelledby={ "h-" (id) } {
                 h2 id={ "h-" (id) } { (title) " " span.count { (tasks.len()) } }
                 @if tasks.is_empty() { p.hint { (when_empty.unwrap_or_default()) } }
                 ul.tasks { @for row in &rows { (row) } }
@@ -275,6 +276,9 @@ mod tests {
             // The head of the page and the search are below 10 kB.
             assert!(page.len() < 190_000, "{} bytes of {command:.20}", page.len());
             assert!(page.contains("Needs a person") && page.contains("earlier tasks"), "{page}");
+            for section in ["needing", "running", "ended"] {
+                assert_eq!(page.matches(&format!("<section id=\"s-{section}\"")).count(), 1);
+            }
         }
     }
 

@@ -61,7 +61,7 @@ fn cells(view: &LiveView, session: &LiveSession) -> Vec<Markup> {
         Some(_) => "ended",
         None => "no record",
     };
-    let opened = record.map(|record| format::clock_time(record.opened_at));
+    let opened = record.map(|record| format::time_element(record.opened_at));
     let parent = record.and_then(|record| record.parent.as_ref());
     vec![
         html! {
@@ -73,7 +73,7 @@ fn cells(view: &LiveView, session: &LiveSession) -> Vec<Markup> {
         html! { (state) },
         html! { (running) },
         html! { (all) },
-        html! { (opened.as_deref().unwrap_or("-")) },
+        opened.unwrap_or_else(|| html! { "-" }),
         html! { (parent.map_or_else(|| "-".to_owned(), |parent| one_line(parent.as_str(), 80))) },
     ]
 }

@@ -33,6 +33,10 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         div data-live="task" {
             (heading(&task, &full))
             @if context.control { (acts(&task)) }
+        }
+        // The result of an act stays when a script replaces the parts around it.
+        @if context.control { p role="status" data-act-result {} }
+        div data-live="facts" {
             (facts(&task, &full))
             @if let Some(report) = &full.stop_report { (stop_report(report)) }
         }
@@ -86,7 +90,6 @@ fn acts(task: &LiveTask) -> Markup {
                 button type="button" data-act="extend" hidden { "Extend" }
                 button type="button" data-act="input" hidden { "Input" }
                 @if task.view.adopted { button type="button" data-act="release" hidden { "Release" } }
-                span role="status" data-act-result {}
             }
         }
     }
@@ -101,11 +104,9 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
                 @if let Some(rate) = usage.output_rate { (fact("Output rate", &format!("{}/s", format_size(rate as u64)))) }
                 @for port in &usage.ports { (fact("Listens at", &format!("port {port}"))) }
             }
-            (fact("Started", &format::clock_time_of(&view.started_at)))
-            @if let Some(ended) = &view.ended_at { (fact("Ended", &format::clock_time_of(ended))) }
-            @if let Some(deadline) = &view.deadline_at {
-                (fact("Deadline", &format::clock_time_of(deadline)))
-            }
+            (time_fact("Started", &view.started_at))
+            @if let Some(ended) = &view.ended_at { (time_fact("Ended", ended)) }
+            @if let Some(deadline) = &view.deadline_at { (time_fact("Deadline", deadline)) }
             (fact("Session", view.session_id.as_str()))
             @if let Some(parent) = view.parent_task {
                 div { dt { "Started by" } dd { a href={ "/tasks/" (parent) } { (parent) } } }
@@ -158,6 +159,10 @@ fn fact(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (one_line(value, 400)) } } }
 }
 
+fn time_fact(name: &str, time: &str) -> Markup {
+    html! { div { dt { (name) } dd { (format::parsed_time_element(time)) } } }
+}
+
 fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Markup {
     let id = task.view.task_id;
     let opened = context.open_task(id);
@@ -174,6 +179,7 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
     let found = opened.as_ref().zip(target).map(|((dir, _), target)| search::search(dir, &target));
     let found = found.filter(|found| is_asked || !found.is_empty());
     let is_end = window.next >= window.bytes;
+    let earlier = window.earlier_offset();
     html! {
         section aria-labelledby="h-output" {
             h2 #h-output { "Output " span.count { (format_size(window.bytes)) } }
@@ -187,11 +193,14 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
                 button type="button" data-follow hidden aria-pressed="false" { "Follow" }
             }
             @if let Some(found) = &found { (hits(id, found)) }
-            @if window.from > 0 {
-                p { a data-before href={ "/tasks/" (id) "?at=" (window.from.saturating_sub(WINDOW_BYTES)) } {
-                    "Earlier output" } }
+            // A script shows the link once it has removed the first lines of a followed output.
+            p hidden[earlier.is_none()] {
+                a data-before href={ "/tasks/" (id) "?at=" (earlier.unwrap_or_default()) } {
+                    "Earlier output" }
             }
             @if window.lines.is_empty() { p.hint data-empty { "No output yet." } }
+            // Each line is a link, and Tab would visit all of them.
+            a.skip-output href="#after-output" { "Skip the output" }
             ol.output tabindex="0" aria-label="Output" data-task=(id) data-from=(window.from)
                 data-next=(window.next) data-bytes=(window.bytes)
                 data-live-output[task.is_live()] data-at-end[is_end] {
@@ -200,6 +209,7 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
             @if !is_end {
                 p { a data-after href={ "/tasks/" (id) "?at=" (window.next) } { "Later output" } }
             }
+            div #after-output tabindex="-1" {}
         }
     }
 }
@@ -235,7 +245,7 @@ fn notices(context: &WebContext, task: &LiveTask) -> Markup {
                 ul {
                     @for (notice, receipt) in task.notices.iter().zip(&receipts) {
                         li {
-                            time datetime=(notice.at.rfc3339()) { (format::clock_time(notice.at)) }
+                            (format::time_element(notice.at))
                             " " (format::words(&notice.kind)) ", " (receipt.describe())
                             @if notice.is_unread {
                                 " " span.unread { "unread" }

@@ -32,7 +32,7 @@ pub(super) fn event_list(root: &StateDir, id: TaskId) -> Markup {
 fn event_item(event: &JournalEvent) -> Markup {
     html! {
         li data-tone=(tone_name(event.tone)) {
-            time datetime=(event.wall.rfc3339()) { (format::clock_time(event.wall)) }
+            (format::time_element(event.wall))
             " " span.hint { "+" (format::duration_ms(event.after_ms)) }
             " " (one_line(&event.text, EVENT_COLUMNS))
         }

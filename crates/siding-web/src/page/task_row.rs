@@ -85,7 +85,7 @@ fn times(view: &TaskView) -> Markup {
     let usual = view.expected_ms.filter(|_| view.outcome.is_none());
     html! {
         @if let Some(ended) = &view.ended_at {
-            time datetime=(ended) { (format::clock_time_of(ended)) } " after "
+            (format::parsed_time_element(ended)) " after "
             (format::duration_ms(view.elapsed_ms))
         } @else {
             (elapsed(view))

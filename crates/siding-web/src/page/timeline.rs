@@ -17,6 +17,7 @@ use siding_model::timeline::{
 };
 
 use super::chrome::{self, NavItem};
+use super::format;
 use crate::context::WebContext;
 use crate::query::{self, Query};
 
@@ -30,13 +31,15 @@ const MAX_PERIOD: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// each of its tasks.
 const REFRESH_PAUSE_MS: u32 = 5_000;
 
-/// Returns the page. `since` is the length of the period up to now, such as `8h`, and `session`
-/// limits the page to a session and its subagents.
+/// Returns the page. `since` is the length of the period up to now, such as `8h`, `session` limits
+/// the page to a session and its subagents, and `offset` is the difference between the viewer's
+/// time zone and UTC in minutes, which a script knows.
 pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Markup {
     let asked = query.get("since").unwrap_or(DEFAULT_PERIOD);
     let session = query.get("session");
+    let offset_ms = parse_offset(query.get("offset"));
     let drawn = parse_choice(asked, session).and_then(|(period, session)| {
-        let read = read_timeline(&context.root, period, session.as_ref());
+        let read = read_timeline(&context.root, period, session.as_ref(), offset_ms);
         read.map_err(|error| error.to_string())
     });
     let content = html! {
@@ -75,12 +78,21 @@ fn parse_choice(
     Ok((period.min(MAX_PERIOD), session.transpose()?))
 }
 
+/// Returns the difference to UTC, in milliseconds, of a time zone that an address names in minutes;
+/// `None` for the zone of the server.
+fn parse_offset(minutes: Option<&str>) -> Option<i64> {
+    const DAY_MINUTES: i64 = 24 * 60;
+    let minutes: i64 = minutes?.parse().ok()?;
+    (-DAY_MINUTES..DAY_MINUTES).contains(&minutes).then(|| minutes * 60_000)
+}
+
 /// Reads the tasks of a period. Returns their timeline, and the number of tasks that could not be
 /// read.
 fn read_timeline(
     root: &StateDir,
     period: Duration,
     session: Option<&SessionId>,
+    offset_ms: Option<i64>,
 ) -> Result<(Timeline, usize), StoreError> {
     let now = clock::unix_now();
     let back_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
@@ -96,7 +108,8 @@ fn read_timeline(
     }
     let window = TimelineWindow::fit(&tasks, now, back_ms);
     let parents = timeline::read_session_parents(root, &tasks);
-    let grid = TimelineGrid { utc_offset_ms: clock::local_offset_ms(now), ..SVG_GRID };
+    let utc_offset_ms = offset_ms.unwrap_or_else(|| clock::local_offset_ms(now));
+    let grid = TimelineGrid { utc_offset_ms, ..SVG_GRID };
     Ok((Timeline::new(window, grid, tasks, &parents), unreadable))
 }
 
@@ -121,8 +134,10 @@ fn period_links(asked: &str, session: Option<&str>) -> Markup {
 fn picture(timeline: &Timeline, unreadable: usize) -> Markup {
     let svg = render_svg(timeline, SvgLinks::ToTasks("/tasks/"));
     let (before, _, after) = split_style(&svg);
+    let zone = format::zone_name(timeline.utc_offset_minutes * 60_000);
     html! {
         div data-live="timeline" data-pause=(REFRESH_PAUSE_MS)
+            data-utc-offset=(timeline.utc_offset_minutes)
             data-refresh[timeline.counts.running > 0] {
             @if timeline.counts.tasks == 0 {
                 p.hint { "No task ran in this period; a longer period shows more." }
@@ -131,6 +146,7 @@ fn picture(timeline: &Timeline, unreadable: usize) -> Markup {
                 div.wide role="region" aria-label="Timeline" tabindex="0" {
                     (PreEscaped(before)) (PreEscaped(after))
                 }
+                p.hint { "Times are in the zone " (zone) "." }
             }
             @if unreadable > 0 {
                 p.need { (unreadable) " tasks cannot be read; " code { "siding ps" }
@@ -160,6 +176,14 @@ mod tests {
         assert!(!style.contains('<'), "{style}");
         assert_eq!(split_style("<svg><style>a{}</style><g/>"), ("<svg>", "a{}", "<g/>"));
         assert_eq!(split_style("<svg/>"), ("<svg/>", "", ""));
+    }
+
+    #[test]
+    fn an_offset_is_less_than_a_day() {
+        assert_eq!(parse_offset(Some("-210")), Some(-12_600_000));
+        for text in [None, Some(""), Some("1440"), Some("-9223372036854775808"), Some("+1h")] {
+            assert_eq!(parse_offset(text), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn workflow_cells(view: &WorkflowView) -> Vec<Markup> {
         state_badge(view.state.as_str(), run_class(view.state)),
         html! { (finished) " of " (view.steps.len()) },
         html! { (view.elapsed_ms.map_or_else(|| "-".to_owned(), format::duration_ms)) },
-        html! { (started.map_or_else(|| "-".to_owned(), format::clock_time)) },
+        started.map_or_else(|| html! { "-" }, format::time_element),
     ]
 }
 

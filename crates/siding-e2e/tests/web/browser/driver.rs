@@ -114,6 +114,18 @@ impl Browser {
         self.run_devtools("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
     }
 
+    /// Runs a script in each page that is opened from now on, before the scripts of the page.
+    #[track_caller]
+    pub(super) fn run_before_pages(&self, script: &str) {
+        self.run_devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script }));
+    }
+
+    /// Sets the time zone of the pages that are opened from now on, such as `Asia/Kolkata`.
+    #[track_caller]
+    pub(super) fn set_time_zone(&self, zone: &str) {
+        self.run_devtools("Emulation.setTimezoneOverride", &json!({ "timezoneId": zone }));
+    }
+
     #[track_caller]
     fn run_devtools(&self, command: &str, parameters: &Value) {
         let body = json!({ "cmd": command, "params": parameters });
