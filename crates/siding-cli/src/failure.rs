@@ -25,6 +25,9 @@ use crate::{stderr, terminal};
 pub(crate) const OTHER_STATE_DIR_HINT: &str =
     "set SIDING_STATE_DIR to a directory that you can write";
 
+/// The lead of clap's messages about mistakes.
+const CLAP_LEAD: &str = "error:";
+
 /// An error as it is printed to the user. Most errors end the command.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -68,20 +71,26 @@ impl Failure {
 /// Prints clap's message: help on standard output, mistakes on standard error. Returns the exit
 /// code.
 pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
-    if error.use_stderr() && stderr::terminal_columns().is_some() {
-        // clap wraps help, but no message about a mistake.
-        let message = error.render();
-        let message = if terminal::shows_colors(&io::stderr()) {
-            message.ansi().to_string()
-        } else {
-            message.to_string()
-        };
-        let _peer_gone = stderr::print_message(&message);
-    } else {
+    if !error.use_stderr() {
         // A reader that has closed the pipe is not a failure.
         let _peer_gone = error.print();
+        return ExitCode::SUCCESS;
     }
-    if error.use_stderr() { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS }
+    // clap wraps help, but no message about a mistake.
+    let message = format_mistake(error, terminal::shows_colors(&io::stderr()));
+    let _peer_gone = stderr::print_message(&message);
+    ExitCode::from(exit::SIDING_FAILED)
+}
+
+/// Returns clap's message about a mistake, with the lead `siding:` of every other error in place of
+/// `error:`.
+fn format_mistake(error: &clap::Error, has_colors: bool) -> String {
+    let message = error.render();
+    let plain = message.to_string();
+    // The help that is printed if a subcommand is missing has no lead.
+    let has_lead = plain.starts_with(CLAP_LEAD);
+    let text = if has_colors { message.ansi().to_string() } else { plain };
+    if has_lead { text.replacen(CLAP_LEAD, "siding:", 1) } else { text }
 }
 
 impl From<StoreError> for Failure {
@@ -209,5 +218,20 @@ impl From<WaitError> for Failure {
             | WaitError::Output { .. }
             | WaitError::Io { .. }) => Self::new(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_in_the_arguments_has_the_lead_of_every_error() {
+        let parsed = clap::Command::new("siding").try_get_matches_from(["siding", "--bogus"]);
+        let error = parsed.expect_err("an unknown flag");
+        let plain = format_mistake(&error, false);
+        assert!(plain.starts_with("siding: unexpected argument '--bogus' found\n"), "{plain}");
+        let colored = format_mistake(&error, true);
+        assert!(colored.contains("siding:") && !colored.contains(CLAP_LEAD), "{colored}");
     }
 }

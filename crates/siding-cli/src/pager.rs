@@ -8,6 +8,7 @@ use siding_core::sys::signals::ForegroundProgram;
 use siding_core::sys::tty;
 use siding_model::text::{RenderOptions, display_width, render_output};
 
+use crate::caller;
 use crate::render::out;
 
 /// The variables that name the pager, the most specific one first.
@@ -34,6 +35,11 @@ fn choose_pager(
 /// Returns the pager of this process's environment.
 pub(crate) fn pager_from_environment() -> Option<String> {
     choose_pager(|name| env::var(name).ok(), || is_installed(DEFAULT_PAGER))
+}
+
+/// Returns the pager of this process's environment if a person reads standard output at a terminal.
+pub(crate) fn pager_for_person() -> Option<String> {
+    caller::is_person_at_stdout().then(pager_from_environment).flatten()
 }
 
 fn is_installed(program: &str) -> bool {

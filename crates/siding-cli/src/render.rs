@@ -29,7 +29,6 @@ pub(crate) use advice::advice;
 pub(crate) use attention::attention_label;
 pub(crate) use bar::sparkline;
 pub(crate) use state::ended_line;
-pub(crate) use state::short_outcome;
 pub(crate) use table::{PersonCells, person_table, task_table};
 pub(crate) use task::task_screen;
 pub(crate) use why::{ended_why_screen, why_screen};

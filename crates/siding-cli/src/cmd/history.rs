@@ -96,7 +96,7 @@ fn format_table(runs: &[Run], color: ColorMode) -> String {
             format_age(run.ended, now),
             format!("{over}{took}"),
             run.peak_memory.map_or_else(|| "-".to_owned(), size),
-            render::short_outcome(&run.outcome),
+            run.outcome.short_text(),
         ];
         (cells, format_command(&run.command, &run.cwd, directories))
     };

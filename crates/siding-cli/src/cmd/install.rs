@@ -26,8 +26,9 @@ use crate::{render, stdout};
 /// Adds siding's hooks and MCP server to a host.
 ///
 /// Explains each hook in a line, shows each change as a diff, saves a backup next to each changed
-/// file, and changes nothing else in the file. A second call changes nothing. An installation of an earlier version, or of a
-/// siding at another path, is updated. `siding uninstall` removes exactly what was added.
+/// file, and changes nothing else in the file. A second call changes nothing. An installation of an
+/// earlier version, or of a siding at another path, is updated. `siding uninstall` removes exactly
+/// what was added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -22,7 +22,7 @@ use siding_model::text::decode_colors;
 use crate::caller;
 use crate::context::{self, LAST_TASK, Task};
 use crate::failure::Failure;
-use crate::pager::{PagedOutput, pager_from_environment};
+use crate::pager::{PagedOutput, pager_for_person};
 use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::stderr;
@@ -208,8 +208,8 @@ impl Args {
     /// Returns the pager for a text that is longer than the screen; `None` if the text is printed
     /// without a pager in any case.
     fn pager(&self) -> Option<String> {
-        let is_used = !self.no_pager && !self.raw && caller::is_person_at_stdout();
-        is_used.then(pager_from_environment).flatten()
+        let is_used = !self.no_pager && !self.raw;
+        is_used.then(pager_for_person).flatten()
     }
 
     /// Returns whether no filter can omit the end of the output.

@@ -265,7 +265,8 @@ impl TaskList {
 /// Result of the recovery of a task that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnreadableTask {
-    /// Recovery set the task aside, or left it for a newer siding, and reported that.
+    /// Recovery has reported the task, and has either set it aside or left it unchanged because a
+    /// newer siding wrote it.
     Reported,
     /// The task could not be recovered either.
     Failed,

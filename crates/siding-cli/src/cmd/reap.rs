@@ -99,6 +99,10 @@ impl Args {
         });
         // Sockets come last: a relay that an earlier step ended no longer holds its socket.
         steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
+        if !self.dry_run {
+            // Before the output, which may fail: the processes have been ended in any case.
+            log_reaped_processes(&settings, &steps);
+        }
         if self.json {
             let counts = reap::count_by_kind(&steps);
             render::json::print(&ReapReport { dry_run: self.dry_run, counts, steps: &steps })?;
@@ -107,7 +111,6 @@ impl Args {
             stdout::print_text(&text::format_steps(&steps, &settings, self.dry_run, zone))?;
         }
         if !self.dry_run {
-            log_reaped_processes(&settings, &steps);
             record_report_shown(&root, &settings, &steps, ReportAudience::Caller);
         }
         Ok(if steps.iter().any(ReapStep::is_failure) {

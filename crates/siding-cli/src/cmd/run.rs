@@ -171,8 +171,9 @@ Examples:
 Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press
 it twice), in a pipeline after 5 s and only with programs such as tee and grep:
 a pager reads the keys itself. Ctrl-C stops it with SIGINT, and after half of
---grace with SIGTERM; a second Ctrl-C kills it. Ctrl-Z suspends only this call,
-and the command continues; `fg` and `bg` of the shell continue the call.
+--grace with SIGTERM; a second Ctrl-C kills it. Ctrl-\\ does the same with
+SIGQUIT instead of SIGINT. Ctrl-Z suspends only this call, and the command
+continues; `fg` and `bg` of the shell continue the call.
 
 Exit codes: the command's own; 128+n if signal n ended it; 141 if the reader of
 its output exited; 75 if it continues in the background; 79 if nothing was
@@ -372,6 +373,19 @@ mod tests {
     use siding_core::task::run::NONINTERACTIVE_VARIABLES;
 
     use super::*;
+
+    #[test]
+    fn help_and_readme_say_how_long_a_persons_call_waits() {
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+        let help = command.get_long_about().expect("the command has a text").to_string();
+        let key = "Ctrl-B moves the command to the background";
+        assert!(help.contains("returns when the shell ends") && help.contains(key), "{help}");
+        let path = format!("{}/../../README.md", env!("CARGO_MANIFEST_DIR"));
+        let readme = std::fs::read_to_string(&path).expect("the document exists");
+        for text in ["`siding run` waits until the command ends", "| Ctrl-B | moves the command"] {
+            assert!(readme.contains(text), "{path}: {text}");
+        }
+    }
 
     #[test]
     fn help_and_document_list_the_noninteractive_variables() {

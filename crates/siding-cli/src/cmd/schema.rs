@@ -113,11 +113,31 @@ fn output_names() -> PossibleValuesParser {
 
 /// Returns the schema of one output, with only the definitions that it uses.
 fn output_schema(name: &str) -> Value {
-    let document: Value = serde_json::from_str(DOCUMENT).expect("the document is JSON");
-    let reference = json!({ "$ref": format!("#/$defs/{name}") });
+    let document = parse_document();
+    let used = used_definitions(&document, &[name]);
+    json!({ "$schema": document["$schema"], "$ref": definition_reference(name), "$defs": used })
+}
+
+/// Returns the definitions of some outputs and of the types that they use, by name.
+pub(super) fn output_definitions(names: &[&str]) -> Map<String, Value> {
+    used_definitions(&parse_document(), names)
+}
+
+fn parse_document() -> Value {
+    serde_json::from_str(DOCUMENT).expect("the document is JSON")
+}
+
+fn definition_reference(name: &str) -> String {
+    format!("#/$defs/{name}")
+}
+
+fn used_definitions(document: &Value, names: &[&str]) -> Map<String, Value> {
     let mut used = Map::new();
-    collect_definitions(&reference, &document, &mut used);
-    json!({ "$schema": document["$schema"], "$ref": reference["$ref"], "$defs": used })
+    for name in names {
+        let reference = json!({ "$ref": definition_reference(name) });
+        collect_definitions(&reference, document, &mut used);
+    }
+    used
 }
 
 /// Adds the definitions that a part of the document refers to, directly or indirectly.

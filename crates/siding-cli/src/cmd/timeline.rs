@@ -21,6 +21,7 @@ use siding_model::timeline::{
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
+use crate::pager::{PagedOutput, pager_for_person};
 use crate::render::color::ColorMode;
 use crate::render::timeline::TimelineText;
 use crate::render::{json, out};
@@ -41,7 +42,8 @@ const MAX_SEARCHED_RUNS: usize = 5_000;
 /// is an hour, or the time since the start of the oldest running task that was started in the last
 /// day. The tasks of subagents and the steps of workflows are below the task that started them. If
 /// there are more tasks than rows, short tasks share a bar with their number. Removed tasks are not
-/// shown. Nothing is repaired, so a task whose shim was killed seems to run.
+/// shown. Nothing is repaired, so a task whose shim was killed seems to run. At the terminal of a
+/// person, a picture that is longer than the screen is shown in a pager, as by `siding output`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,6 +66,9 @@ pub(crate) struct Args {
     /// Draw the timeline as SVG, into this file; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     svg: Option<PathBuf>,
+    /// Print to the terminal, without a pager
+    #[arg(long)]
+    no_pager: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -93,12 +98,18 @@ impl Args {
         } else if let Some(path) = &self.svg {
             write_picture(path, &render_svg(&build(SVG_GRID), SvgLinks::None))?;
         } else {
-            print_text(build)?;
+            print_text(build, self.pager())?;
         }
         if !self.json {
             self.report_missing(&root, since, now, &ids);
         }
         Ok(if unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::SIDING_FAILED) })
+    }
+
+    /// Returns the pager for a picture that is longer than the screen; `None` if the picture is
+    /// printed without a pager in any case.
+    fn pager(&self) -> Option<String> {
+        if self.no_pager { None } else { pager_for_person() }
     }
 
     /// Returns the length of the period, in milliseconds.
@@ -165,7 +176,10 @@ impl Args {
     }
 }
 
-fn print_text(build: impl FnOnce(TimelineGrid) -> Timeline) -> Result<(), Failure> {
+fn print_text(
+    build: impl FnOnce(TimelineGrid) -> Timeline,
+    pager: Option<String>,
+) -> Result<(), Failure> {
     let width = tty::size(std::io::stdout()).map_or(stdout::TEXT_COLUMNS, |(columns, _)| {
         usize::from(columns).clamp(MIN_COLUMNS, MAX_COLUMNS)
     });
@@ -176,7 +190,9 @@ fn print_text(build: impl FnOnce(TimelineGrid) -> Timeline) -> Result<(), Failur
     };
     let timeline = build(text.grid());
     if timeline.counts.tasks > 0 {
-        out::print(&text.draw(&timeline))?;
+        let mut screen = pager.map_or_else(PagedOutput::direct, PagedOutput::with_pager);
+        let written = screen.write(text.draw(&timeline).as_bytes()).and(screen.finish());
+        out::map_broken_pipe(written)?;
     }
     Ok(())
 }

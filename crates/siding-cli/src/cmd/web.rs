@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 use siding_http::TokenLocation;
 use siding_web::{WebError, WebMessage, WebOptions};
 
+use super::schema;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::stdout;
@@ -68,6 +69,7 @@ impl Args {
             open_metrics: self.metrics,
             settings: context::load_settings()?,
             program: SHIM_PROGRAM,
+            schemas: schema::output_definitions,
         };
         let open = self.open;
         siding_web::serve(root, options, move |message| report(message, open))?;

@@ -134,8 +134,8 @@ fn find_workflow(root: &StateDir, text: &str, is_json: bool) -> Result<TaskId, F
         (Err(failure), Err(_)) => return Err(failure),
     };
     if id.kind() != TaskKind::LocalWorkflow {
-        let kind = id.kind().name();
-        return Err(Failure::new(format!("{id} is not a workflow but a task of kind {kind}"))
+        let kind = id.kind().label();
+        return Err(Failure::new(format!("{id} is not a workflow but a {kind}"))
             .with_hint(format!("`siding show {id}` shows it")));
     }
     Ok(Task::read(root, id).map_or(id, |task| workflow_of_task(&task.state)))

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use siding_model::advice::format_task_line;
 use siding_model::duration::format_duration;
-use siding_model::outcome::Outcome;
+use siding_model::outcome::{Outcome, OutcomeGroup};
 use siding_model::task_view::{PhaseName, TaskView};
-use siding_model::text::one_line;
 
 use super::color::TextStyle;
 use crate::stdout;
@@ -18,31 +17,15 @@ pub(super) fn format_elapsed(view: &TaskView) -> String {
 
 /// Formats the outcome, or the phase of a task that has not ended, in one or two words.
 pub(super) fn short_state(view: &TaskView) -> String {
-    view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), short_outcome)
-}
-
-/// Formats an outcome in one or two words.
-pub(crate) fn short_outcome(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Exited { code } => format!("exited {code}"),
-        Outcome::Signaled { signal, .. } => signal.to_string(),
-        Outcome::Deadline { .. } => "deadline".to_owned(),
-        Outcome::Stopped { .. } => "stopped".to_owned(),
-        Outcome::Limit { .. } => "limit".to_owned(),
-        Outcome::FailedToStart { .. } => "not started".to_owned(),
-        Outcome::Released { .. } => "released".to_owned(),
-        Outcome::Lost { .. } => "lost".to_owned(),
-        // A newer format may have an outcome that this build does not know.
-        other => one_line(&other.to_string(), 12),
-    }
+    view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), Outcome::short_text)
 }
 
 /// Returns the style in which a task's state is printed.
 pub(super) fn state_style(view: &TaskView) -> TextStyle {
-    match &view.outcome {
-        Some(Outcome::Exited { code: 0 }) => TextStyle::Good,
-        Some(Outcome::Stopped { .. } | Outcome::Released { .. }) => TextStyle::Faint,
-        Some(_) => TextStyle::Bad,
+    match view.outcome.as_ref().map(Outcome::group) {
+        Some(OutcomeGroup::Succeeded) => TextStyle::Good,
+        Some(OutcomeGroup::Stopped) => TextStyle::Faint,
+        Some(OutcomeGroup::Failed) => TextStyle::Bad,
         None => match view.phase {
             PhaseName::Starting
             | PhaseName::Running
@@ -60,6 +43,8 @@ pub(crate) fn ended_line(view: &TaskView) -> String {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::text::one_line;
+
     use super::super::LINE_COLUMNS;
     use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
     use super::*;

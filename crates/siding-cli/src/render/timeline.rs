@@ -2,6 +2,7 @@
 
 mod cells;
 
+use siding_model::outcome::OutcomeGroup;
 use siding_model::text::{CharacterSet, display_width, one_line};
 use siding_model::timeline::{
     BarState, BarStatus, MarkKind, Timeline, TimelineBar, TimelineGrid, TimelineLane, TimelineRow,
@@ -225,9 +226,9 @@ impl TimelineText {
 
     const fn end_char(self, status: BarStatus) -> char {
         match (self.characters, status) {
-            (CharacterSet::Unicode, BarStatus::Succeeded) => '✓',
-            (CharacterSet::Unicode, BarStatus::Failed) => '✗',
-            (CharacterSet::Unicode, BarStatus::Stopped) => '■',
+            (CharacterSet::Unicode, BarStatus::Succeeded) => OutcomeGroup::Succeeded.symbol(),
+            (CharacterSet::Unicode, BarStatus::Failed) => OutcomeGroup::Failed.symbol(),
+            (CharacterSet::Unicode, BarStatus::Stopped) => OutcomeGroup::Stopped.symbol(),
             (CharacterSet::Ascii, BarStatus::Succeeded) => '+',
             (CharacterSet::Ascii, BarStatus::Failed) => 'x',
             (CharacterSet::Ascii, BarStatus::Stopped) => '#',

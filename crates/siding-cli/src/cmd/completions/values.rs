@@ -13,7 +13,6 @@ use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::context;
-use crate::render;
 
 /// Maximum number of ended tasks that are offered.
 const MAX_ENDED_TASKS: usize = 20;
@@ -44,7 +43,7 @@ impl ValueKind {
             ("stop" | "extend" | "input" | "release", "id" | "ids", "ID") => {
                 Some(Self::RunningTasks)
             }
-            ("output" | "show" | "wait" | "why" | "resume", "id" | "ids", "ID") => {
+            ("output" | "show" | "wait" | "why" | "resume" | "ack", "id" | "ids", "ID") => {
                 Some(Self::Tasks)
             }
             ("rm", "ids", "ID") => Some(Self::EndedTasks),
@@ -119,7 +118,7 @@ fn task_candidates(
 
 fn candidates_of_task(view: &TaskView) -> Vec<CompletionCandidate> {
     let state = match &view.outcome {
-        Some(outcome) => render::short_outcome(outcome),
+        Some(outcome) => outcome.short_text(),
         None => view.phase.as_str().to_owned(),
     };
     let description = format!("{state}: {}", view.command);
@@ -185,6 +184,7 @@ mod tests {
                 "siding output id",
                 "siding wait ids",
                 "siding why id",
+                "siding notices ack ids",
                 "siding workflow resume id",
                 "siding workflow show what",
             ]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use siding_core::settings::{Environment, LoadedSettings};
 use siding_core::sys::file;
-use siding_model::settings::{Key, Settings};
+use siding_model::settings::{AssistantMode, Key, Settings};
 
 use super::layer_file::{LayerArg, LayerFile};
 use super::{parse_key, toml_text};
@@ -109,7 +109,12 @@ fn set(
     file.write(&text)?;
     report_mistakes(&planned);
     let effect = format_effect(key, &planned.settings, file.path());
-    Ok(format!("changed {}\n{effect}\n", file.path().display()))
+    let mut message = format!("changed {}\n{effect}\n", file.path().display());
+    if let Some(remark) = budget_remark(key, planned.settings.assistant_mode) {
+        message.push_str(remark);
+        message.push('\n');
+    }
+    Ok(message)
 }
 
 /// Returns the reason to refuse the name or path of a program that does not exist. Returns `None`
@@ -144,6 +149,27 @@ fn format_effect(key: Key, settings: &Settings, path: &Path) -> String {
     }
     let value = key.format_value(&settings.value(key));
     format!("{key} stays {value} here: the {origin} takes precedence")
+}
+
+/// Returns a remark about the calls to which a budget does not apply; `None` if `key` is no budget,
+/// or if the budget applies to every caller.
+fn budget_remark(key: Key, mode: AssistantMode) -> Option<&'static str> {
+    if key == Key::Budget {
+        return Some(
+            "it is for the shell calls of Claude Code; that of `siding run` is `blocking_budget`",
+        );
+    }
+    if key != Key::BlockingBudget {
+        return None;
+    }
+    match mode {
+        AssistantMode::On => None,
+        AssistantMode::Off => Some("it has no effect, because `assistant_mode` is `off`"),
+        AssistantMode::Auto => Some(
+            "a person at a terminal waits until the end unless `assistant_mode` is `on`, or the \
+             call gives `--budget`",
+        ),
+    }
 }
 
 fn format_value_and_origin(key: Key, settings: &Settings) -> String {
@@ -212,6 +238,20 @@ mod tests {
         assert!(!environment.home.as_ref().expect("set").join("project/.siding").exists());
         let done = set(&environment, LayerArg::System, Key::KillGrace, "5s");
         assert!(done.expect("its own file").contains("kill_grace is now 5s (system file `"));
+        remove(&environment);
+    }
+
+    #[test]
+    fn a_new_budget_is_confirmed_with_the_calls_to_which_it_does_not_apply() {
+        let environment = environment_in("budget");
+        let change = |key, value| set(&environment, LayerArg::User, key, value).expect("written");
+        let text = change(Key::BlockingBudget, "20s");
+        assert!(text.contains("\na person at a terminal waits until the end unless"), "{text}");
+        assert!(change(Key::Budget, "20s").contains("`blocking_budget`"));
+        let _changed = change(Key::AssistantMode, "off");
+        assert!(change(Key::BlockingBudget, "20s").contains("it has no effect"));
+        let _changed = change(Key::AssistantMode, "on");
+        assert!(change(Key::BlockingBudget, "20s").ends_with("`)\n"));
         remove(&environment);
     }
 

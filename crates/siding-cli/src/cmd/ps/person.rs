@@ -8,7 +8,7 @@ use siding_core::store::StateDir;
 use siding_core::sys::clock::{self, LocalTime};
 use siding_core::task::listing;
 use siding_model::id::{SessionId, TaskId};
-use siding_model::outcome::Outcome;
+use siding_model::outcome::OutcomeGroup;
 use siding_model::person_need::{PersonNeed, is_failed_outcome};
 use siding_model::process::UnixMs;
 use siding_model::task_view::TaskView;
@@ -222,13 +222,11 @@ impl EndedCounts {
     fn from_views(views: &[TaskView]) -> Self {
         let mut counts = Self::default();
         for outcome in views.iter().filter_map(|view| view.outcome.as_ref()) {
-            if is_failed_outcome(outcome) {
-                counts.failed += 1;
-            } else if matches!(outcome, Outcome::Exited { .. }) {
-                counts.succeeded += 1;
-            } else {
-                counts.stopped += 1;
-            }
+            *match outcome.group() {
+                OutcomeGroup::Succeeded => &mut counts.succeeded,
+                OutcomeGroup::Stopped => &mut counts.stopped,
+                OutcomeGroup::Failed => &mut counts.failed,
+            } += 1;
         }
         counts
     }
@@ -254,6 +252,7 @@ mod tests {
     use std::time::Duration;
 
     use siding_model::evidence::{AttentionView, Certainty, WhyVerdict};
+    use siding_model::outcome::Outcome;
 
     use super::*;
     use crate::render::sample::{ended_task, running_task, sample_breach};

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse};
 use siding_model::duration::format_duration;
+use siding_model::outcome::Outcome;
 use siding_model::size::format_size as size;
 use siding_model::text::{one_line, wrap_message};
 
 use crate::render::color::ColorMode;
-use crate::render::short_outcome;
 use crate::render::table_layout::{Align, format_grid};
 use crate::stdout::{text_columns, wrap_indented};
 
@@ -95,7 +95,7 @@ pub(super) fn format_elapsed(task: &ActivityTask) -> String {
 
 /// Formats a task's outcome or phase in one or two words.
 pub(super) fn format_state(task: &ActivityTask) -> String {
-    task.outcome.as_ref().map_or_else(|| task.phase.as_str().to_owned(), short_outcome)
+    task.outcome.as_ref().map_or_else(|| task.phase.as_str().to_owned(), Outcome::short_text)
 }
 
 fn report_rows(report: &ActivityReport) -> Vec<(RowCells, String)> {
@@ -133,7 +133,6 @@ fn report_rows(report: &ActivityReport) -> Vec<(RowCells, String)> {
 #[cfg(test)]
 pub(super) mod tests {
     use siding_model::activity::{ActivityCounts, Period, ReapRule, StopCause};
-    use siding_model::outcome::Outcome;
     use siding_model::process::UnixMs;
     use siding_model::task_view::PhaseName;
 

@@ -71,6 +71,9 @@ pub(super) struct FollowResult {
 /// Blocks the signals that the wait handles, and returns the descriptor that receives them.
 pub(super) fn block_signals(plan: &RunPlan) -> Result<SignalFd, Failure> {
     let mut signals = vec![Signal::INT, Signal::TERM, Signal::HUP];
+    if plan.is_person {
+        signals.push(Signal::QUIT);
+    }
     if keyboard::is_used(plan) {
         signals.extend(KEYBOARD_SIGNALS);
     }
@@ -161,10 +164,10 @@ impl ForegroundCaller for RunCaller<'_, '_> {
         std::iter::once(self.signals.as_fd()).chain(keys).collect()
     }
 
-    /// Returns a hand-over for its key, and an interrupt for each SIGINT: the first stops the
-    /// command, and the second ends the grace. The other signals that end the wait, such as SIGTERM
-    /// and SIGHUP, only detach this process: a host sends them when it ends, and the task's lease
-    /// then decides whether the task continues.
+    /// Returns a hand-over for its key, and an interrupt for each SIGINT and SIGQUIT: the first stops
+    /// the command, and the second ends the grace. The other signals that end the wait, SIGTERM and
+    /// SIGHUP, only detach this process: a host sends them when it ends, and the task's lease then
+    /// decides whether the task continues.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {
@@ -180,11 +183,11 @@ impl ForegroundCaller for RunCaller<'_, '_> {
                 continue;
             }
             self.last_signal = Some(signal);
-            if signal != Signal::INT {
+            if ![Signal::INT, Signal::QUIT].contains(&signal) {
                 requests.push(CallEvent::Detached);
                 return requests;
             }
-            requests.push(CallEvent::Interrupted);
+            requests.push(CallEvent::Interrupted { signal });
         }
         let is_full_screen = self.is_full_screen();
         if let Some(keyboard) = &mut self.keyboard
@@ -211,7 +214,9 @@ impl ForegroundCaller for RunCaller<'_, '_> {
             }
             (CallHint::HandOver, None) => {}
             (CallHint::SecondInterrupt, _) => {
-                render::print_note("the command has not ended yet; Ctrl-C again kills it");
+                render::print_note(
+                    "interrupted; the command has not ended yet, and another Ctrl-C kills it",
+                );
             }
         }
     }

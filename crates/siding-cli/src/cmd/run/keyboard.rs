@@ -36,11 +36,11 @@ const CTRL_D: u8 = 0x04;
 /// The remark about keys that were typed for a command with a screen of its own.
 const FULL_SCREEN_NOTE: &str = "the command needs a terminal, which siding does not give it, and \
                                 receives no keys: end it with Ctrl-C, and run it without siding";
-/// Signals that a call with a keyboard handles in addition: two that would leave the terminal in
-/// the changed mode, the one that continues this process, and two with which the kernel would stop
-/// a background process that uses the terminal.
-pub(super) const KEYBOARD_SIGNALS: [Signal; 5] =
-    [Signal::QUIT, Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
+/// Signals that a call with a keyboard handles in addition: the one that would leave the terminal
+/// in the changed mode, the one that continues this process, and two with which the kernel would
+/// stop a background process that uses the terminal.
+pub(super) const KEYBOARD_SIGNALS: [Signal; 4] =
+    [Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
 
 /// The terminal whose keys this process reads while it is in the terminal's foreground.
 #[derive(Debug)]
@@ -176,15 +176,14 @@ impl Keyboard {
         false
     }
 
-    /// Handles one of [`KEYBOARD_SIGNALS`] that does not end the wait. Returns false for any other
-    /// signal.
+    /// Handles one of [`KEYBOARD_SIGNALS`]. Returns false for any other signal.
     pub(super) fn handle_signal(&mut self, signal: Signal) -> bool {
         if signal == Signal::TSTP {
             self.suspend();
         } else if signal == Signal::CONT {
             self.resume();
         }
-        [Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU].contains(&signal)
+        KEYBOARD_SIGNALS.contains(&signal)
     }
 
     /// Restores the terminal, and stops this process until the shell continues it (`fg`, `bg`). Not

@@ -261,7 +261,8 @@ fn has_two_outputs() -> bool {
 }
 
 fn task_name(args: &Args) -> Result<Option<String>, Failure> {
-    args.name.as_deref().map(parse_task_name).transpose().map_err(Failure::new)
+    let name = args.name.as_deref().map(parse_task_name).transpose();
+    name.map_err(|error| Failure::new(format!("--name: {error}")))
 }
 
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {

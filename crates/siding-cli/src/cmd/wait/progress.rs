@@ -6,12 +6,14 @@ use siding_core::store::StateDir;
 use siding_core::sys::signals::{self, SignalFd};
 use siding_core::sys::{clock, poll};
 use siding_core::task::wait::{WaitResult, Waiter};
+use siding_model::id::TaskId;
 use siding_model::progress_line::ProgressSchedule;
 use siding_model::settings::AssistantMode;
 use siding_model::signal::Signal;
 
 use crate::caller;
 use crate::failure::Failure;
+use crate::render;
 use crate::stderr;
 use crate::task_progress::{LastLine, PaintResult, TaskProgress};
 
@@ -70,14 +72,25 @@ impl<'r> WaitProgress<'r> {
             sources.push(self.signals.as_fd());
             poll::wait_readable(&sources, Some(wake_at.ms_since(clock::monotonic_now())))
                 .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
-            self.handle_signals();
+            self.handle_signals(waiter);
         }
     }
 
-    /// Erases the line before a signal ends or suspends this process.
-    fn handle_signals(&mut self) {
+    /// Erases the line before a signal ends or suspends this process. If the signal is an interrupt,
+    /// prints that the tasks continue.
+    fn handle_signals(&mut self, waiter: &Waiter<'_>) {
         for signal in self.signals.read_pending() {
             stderr::clear_progress();
+            if signal == Signal::INT {
+                if !self.schedule.is_visible() {
+                    // No line was there to erase, so the terminal's `^C` is in the row of the cursor.
+                    stderr::note_terminal_output(b"^C");
+                }
+                let unfinished: Vec<TaskId> = waiter.unfinished_tasks().collect();
+                if let Some(note) = interrupt_note(&unfinished) {
+                    render::print_note(&note);
+                }
+            }
             signals::raise_unblocked(signal);
             // This process was suspended and continues, or it ignores the signal.
             self.schedule.resume(clock::monotonic_now());
@@ -93,5 +106,30 @@ impl<'r> WaitProgress<'r> {
             PaintResult::Painted => self.schedule.on_painted(clock::monotonic_now()),
             PaintResult::InBackground => self.schedule.pause(),
         }
+    }
+}
+
+/// Returns the message for a person who interrupts a wait for these tasks.
+fn interrupt_note(unfinished: &[TaskId]) -> Option<String> {
+    match unfinished {
+        [] => None,
+        [id] => Some(format!("interrupted; {id} continues")),
+        several => {
+            Some(format!("interrupted; {} tasks continue; `siding ps` lists them", several.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_is_answered_with_the_tasks_that_continue() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let note = |ids: &[TaskId]| interrupt_note(ids).unwrap_or_default();
+        assert_eq!(note(&[]), "");
+        assert_eq!(note(&[id]), "interrupted; b-4k7q0n2m8x5t continues");
+        assert!(note(&[id, id]).contains("2 tasks continue"));
     }
 }

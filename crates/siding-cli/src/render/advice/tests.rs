@@ -75,7 +75,7 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert_eq!(
         persons_text(&running_task()),
         "still running after 15s, in the background\n\
-         siding wait, output, extend or stop b-4k7q0n2m8x5t (stopped in 29m 45s)"
+         siding wait, output, extend or stop b-4k7q0n2m8x5t (ended in 29m 45s)"
     );
     let known = TaskView { expected_ms: Some(250_000), ..running_task() };
     let text = persons_text(&known);
@@ -153,7 +153,7 @@ fn lingering_processes_are_named() {
     assert_eq!(
         advice_text(&view),
         "its shell has ended (exited 0), 1 process of it lives on: 401 (node server.js); \
-         listening on 3000, 3001; the remaining processes are stopped in 29m 44s; \
+         listening on 3000, 3001; the remaining processes are ended in 29m 44s; \
          `siding stop b-4k7q0n2m8x5t` ends it now, \
          `siding output b-4k7q0n2m8x5t` shows what it still writes"
     );
