@@ -162,6 +162,12 @@ impl Terminal {
         self.screen.links().to_vec()
     }
 
+    /// Returns the parameters of the color sequences received so far, such as `31`.
+    pub fn colors(&mut self) -> Vec<String> {
+        self.read_available(Duration::ZERO);
+        self.screen.colors().to_vec()
+    }
+
     /// Returns all rows shown so far: the rows that have scrolled off the screen, then the visible
     /// ones.
     pub fn scrollback_text(&mut self) -> String {

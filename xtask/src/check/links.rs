@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Denies links in Markdown files to a missing file or heading.
+/// Denies links to a missing file or heading in the Markdown files of the root directory and of
+/// `docs`.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut texts = BTreeMap::new();
     for path in markdown_files(&workspace.root)? {

@@ -20,6 +20,8 @@ pub(super) struct ScreenModel {
     saved: (usize, usize),
     /// The addresses of the links so far (OSC 8).
     links: Vec<String>,
+    /// The parameters of the color sequences so far (SGR), such as `31`.
+    colors: Vec<String>,
     /// An incomplete character or sequence at the end of the input.
     incomplete: Vec<u8>,
     /// The rows and the position of the main screen, while the alternate screen is shown.
@@ -38,6 +40,7 @@ impl ScreenModel {
             column: 0,
             saved: (0, 0),
             links: Vec::new(),
+            colors: Vec::new(),
             incomplete: Vec::new(),
             main_screen: None,
             clipboard: None,
@@ -71,6 +74,11 @@ impl ScreenModel {
 
     pub(super) fn links(&self) -> &[String] {
         &self.links
+    }
+
+    /// Returns the parameters of the color sequences so far, such as `31`.
+    pub(super) fn colors(&self) -> &[String] {
+        &self.colors
     }
 
     fn top_row(&self) -> usize {
@@ -167,7 +175,7 @@ impl ScreenModel {
                 }
             }
             (position, "H") if position.contains(';') => self.move_cursor(position),
-            (_, "m") => {}
+            (color, "m") => self.colors.push(color.to_owned()),
             ("", "H") => (self.row, self.column) = (self.top_row(), 0),
             ("", "J") => {
                 self.lines[self.row].truncate(self.column);

@@ -17,6 +17,7 @@ mod stall_detection;
 mod start_latency;
 mod top_screen;
 mod wait_latency;
+mod web_page;
 
 pub(super) mod many_tasks;
 pub(super) mod token_usage;
@@ -53,6 +54,7 @@ pub(super) const ALL_ROWS: &[Row] = &[
     many_tasks::ROW,
     list_latency::ROW,
     top_screen::ROW,
+    web_page::ROW,
     recovery::ROW,
     stall_detection::ROW,
     token_usage::ROW,

@@ -25,7 +25,8 @@ pub(super) const ROW: Row = Row {
 
 const RUNNING_COUNT: usize = 100;
 const ENDED_COUNT: usize = 900;
-/// Columns and rows of the terminal, on which every column and about 45 tasks are visible.
+/// Columns and rows of the terminal, on which every column with a value and about 45 tasks are
+/// visible.
 const TERMINAL_SIZE: (u16, u16) = (200, 50);
 /// Time after which the first measurements of the tasks are done.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
