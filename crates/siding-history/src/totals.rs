@@ -12,8 +12,9 @@ use crate::query::Filter;
 use crate::schema;
 
 impl History {
-    /// Returns the totals of all ingested tasks, and the ids of these tasks, except of some that
-    /// have been removed from the state directory. Both come from the same state of the database.
+    /// Returns the totals of all ingested tasks, and the ids of these tasks. The ids of some tasks
+    /// that were removed from the state directory are missing. Both come from the same state of the
+    /// database.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub struct PostResponse {
 
 impl BlockingPost {
     /// Returns a client whose requests take at most `timeout`, from the resolution of the host name
-    /// to the end of the response's header.
+    /// to the last byte of the response that the client reads.
     ///
     /// # Errors
     ///

@@ -12,12 +12,12 @@ use crate::error::McpError;
 
 /// Opens the session that owns the server's tasks.
 ///
-/// A named session is joined, since another process opened it. The session of `SIDING_SESSION` is
-/// used only if `owner` owns it: the client may have inherited the variable from an agent that
-/// started the client, or from one that has exited. Otherwise the session is named after its owner,
-/// so that the tasks are found again when the client restarts the server. A session that this
-/// function opens ends with the process `owner` or, if `owner` is init because the client has
-/// already exited, with this process.
+/// A named session is joined, since another process opened it; the name of the implicit session
+/// counts as no name. The session of `SIDING_SESSION` is used only if `owner` owns it: the client
+/// may have inherited the variable from an agent that started the client, or from one that has
+/// exited. Otherwise the session is named after its owner, so that the tasks are found again when
+/// the client restarts the server. A session that this function opens ends with the process `owner`
+/// or, if `owner` is init because the client has already exited, with this process.
 pub(crate) fn open_session(
     root: StateDir,
     named: Option<&str>,

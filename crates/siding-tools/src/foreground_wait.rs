@@ -77,7 +77,7 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
         match call.step(event, clock::monotonic_now()) {
             CallAction::Wait | CallAction::ShowHint(_) => {}
             CallAction::Interrupt(grace) => {
-                run_blocking(|| watch.send(&grace.stop_request(caller.name())))?;
+                run_blocking(|| watch.send(&call.stop_request(grace, caller.name())))?;
             }
             CallAction::StopWithoutReader => {
                 run_blocking(|| watch.send(&closed_reader_stop()))?;

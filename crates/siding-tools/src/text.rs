@@ -88,7 +88,7 @@ pub fn answer_with_output(
     Ok(answer)
 }
 
-/// Returns a line for each limit that a task has exceeded without being stopped.
+/// Returns a line for each limit or watchdog that a task has exceeded without being stopped.
 #[must_use]
 pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     let limits = &snapshot.state.spec.limits;

@@ -25,8 +25,8 @@ use crate::wire::{
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Timeout of the request for an agent card.
 const CARD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Silence of a stream after which the client ends the stream and requests the task again: the peer
-/// may have vanished without closing the connection.
+/// Silence of a stream after which the client ends the stream: the peer may have vanished without
+/// closing the connection. The client then requests the task again, if the server has named it.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum bytes of an agent card, and of the body of an error response.
 const MAX_SMALL_BODY_BYTES: usize = 1 << 20;
@@ -71,7 +71,7 @@ impl Connection {
         self.interface.supports_streaming
     }
 
-    /// Sends a request, and returns the event that ended it: one of the last four variants of
+    /// Sends a request, and returns the event that ended it: one of the last five variants of
     /// [`Event`]. Earlier events are sent to `sender` with the number of this request.
     pub(super) async fn send_request(
         &self,

@@ -13,7 +13,7 @@ use super::exit;
 use super::output::{OutputWriter, parts_text};
 use crate::wire::{A2aState, RpcError, Status, Update, code};
 
-/// Maximum number of consecutive failed requests. After one more, about four minutes after the
+/// Maximum number of consecutive failed requests. After one more, three to six minutes after the
 /// first, the client reports the task as lost.
 const MAX_FAILURES: u32 = 12;
 /// Pauses before the next request, in milliseconds. Each request that brings nothing new selects

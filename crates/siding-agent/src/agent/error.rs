@@ -25,7 +25,7 @@ pub enum AgentError {
         /// The first invalid entry, and the rule that it violates.
         fault: ReplayError,
     },
-    /// The session cannot be opened.
+    /// The session cannot be opened or closed.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The working directory cannot be resolved.

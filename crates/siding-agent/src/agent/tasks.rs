@@ -40,7 +40,7 @@ pub(super) fn is_of_session(host: &ToolContext, task: &TaskSnapshot) -> bool {
     *of == host.session || may_be_inherited(task) && was_left()
 }
 
-/// Returns whether a task is owned by the session of a subagent or teammate. The parent session
+/// Returns whether a task belongs to the session of a subagent or teammate. The parent session
 /// inherits such a task when the subagent or teammate ends.
 pub(super) fn may_be_inherited(task: &TaskSnapshot) -> bool {
     session::is_subagent_id(&task.state.spec.session_id)

@@ -40,17 +40,17 @@ const MODEL_NAME_COLUMNS: usize = 60;
 /// How long an attempt waits for the parts of a streamed answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponseTimeouts {
-    /// Maximum time until the first part. The server first reads the prompt, and the model may
-    /// reason before it writes.
+    /// Maximum time until the server begins to answer. It may first read the prompt, and the model
+    /// may reason before it writes.
     pub(super) first_part: Duration,
-    /// Maximum time between two parts.
+    /// Maximum time without data after that.
     pub(super) next_part: Duration,
 }
 
 impl Default for ResponseTimeouts {
-    /// Returns 10 minutes for the first part, as in Anthropic's own clients, and 5 minutes between
-    /// two parts, as in Codex. Anthropic's servers send a ping every few seconds; other servers may
-    /// send nothing while a model reasons.
+    /// Returns 10 minutes until the answer begins, as in Anthropic's own clients, and 5 minutes
+    /// without data, as in Codex. Anthropic's servers send a ping every few seconds; other servers
+    /// may send nothing while a model reasons.
     fn default() -> Self {
         Self { first_part: Duration::from_secs(10 * 60), next_part: Duration::from_secs(5 * 60) }
     }

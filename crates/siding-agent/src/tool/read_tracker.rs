@@ -1,4 +1,4 @@
-//! Tracks the files that an agent has read, to detect changes that others make to them.
+//! Tracks the files that an agent has read or written, to detect changes that others make to them.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};

@@ -77,7 +77,7 @@ pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> R
     }
 }
 
-/// Returns the message that a file has changed since the agent read it.
+/// Returns the message that a file has changed since the agent last read or wrote it.
 pub(super) fn changed_since_read(file: &FileEntry) -> String {
     format!(
         "`{}` has changed since you read it, and nothing was written: read it again, then make your \

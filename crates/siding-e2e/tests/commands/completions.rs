@@ -81,6 +81,9 @@ fn bash_completes_tasks_with_their_commands_and_sessions() {
             format!("{ended}  exited 0: printf 'a\\tb'"),
         ]
     );
+    for words in [&["logs", "b-"][..], &["notices", "ack", "b-"]] {
+        assert_eq!(complete_in_bash(&sandbox, words).len(), 2, "{words:?}");
+    }
     assert_eq!(complete_in_bash(&sandbox, &["stop", "b-"]), [running], "it is inserted alone");
     let owner = std::process::id().to_string();
     let _opened = run_ok(&sandbox, &["session", "open", "deploy-1", "--owner-pid", &owner]);

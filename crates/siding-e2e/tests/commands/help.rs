@@ -3,7 +3,8 @@
 use siding_e2e::Sandbox;
 
 use crate::support::{
-    HANG_COMMAND, list_subcommands, run_ok, run_refused, run_to_end, sandbox, start_task, task_ids,
+    HANG_COMMAND, list_subcommands, read_docs_file, run_ok, run_refused, run_to_end, sandbox,
+    start_task, task_ids,
 };
 
 /// Returns all commands and subcommands, each as a list of words.
@@ -145,6 +146,17 @@ fn familiar_names_and_flags_of_other_tools_work() {
         let id = run_ok(&sandbox, &["run", flag, "--", command]).stdout_text();
         let _stopped = run_ok(&sandbox, &["stop", id.trim()]);
     }
+}
+
+/// A script that waits and continues depends on the exit code, so the texts begin with it.
+#[test]
+fn the_exit_code_of_a_wait_is_explained_first() {
+    let help = run_ok(&sandbox(), &["wait", "--help"]).stdout_text();
+    let about = help.split("Usage:").next().unwrap_or_default();
+    assert!(about.contains("Returns the exit code of the task"), "{help}");
+    let page = read_docs_file("exit-codes.md");
+    let first = page.lines().nth(2).unwrap_or_default();
+    assert!(first.contains("`siding wait` return the exit code of the command"), "{first}");
 }
 
 #[test]

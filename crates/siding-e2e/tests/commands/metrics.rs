@@ -158,6 +158,44 @@ fn metrics_count_real_tasks() {
     }
 }
 
+/// The stall and the breach of a limit are counted while their tasks run. When a task continues, its
+/// stall is no longer in the gauge.
+#[test]
+fn stalls_and_breaches_of_running_tasks_are_counted() {
+    let sandbox = sandbox();
+    let text = "printf 'Continue? [y/N] '; read answer; sleep 300";
+    let asks = start_task(&sandbox, &["--stdin", "pipe"], text);
+    let _many = start_task(&sandbox, &["--max-processes", "1"], "sleep 301 & sleep 302");
+    let stalled = "siding_tasks_stalled verdict=input_wait";
+    let stalls = "siding_task_stalls_total verdict=input_wait";
+    let breaches = "siding_task_limit_breaches_total limit=processes";
+    eventually("both are recorded", || {
+        let metrics = Metrics::read(&sandbox);
+        [stalled, stalls, breaches].iter().all(|name| metrics.get(name) == 1.0)
+    });
+    let metrics = Metrics::read(&sandbox);
+    assert_eq!(metrics.get("siding_notices_pending kind=limit"), 1.0, "{}", metrics.text);
+    assert_eq!(metrics.get("siding_notices_pending kind=stalled"), 1.0, "{}", metrics.text);
+    let _answered = run_ok(&sandbox, &["input", &asks, "y"]);
+    eventually("the stall is over", || Metrics::read(&sandbox).get(stalled) == 0.0);
+    assert_eq!(Metrics::read(&sandbox).get(stalls), 1.0);
+    stop_all(&sandbox);
+}
+
+/// promtool has no remark about the metrics. Skipped where it is not installed.
+#[test]
+fn promtool_accepts_the_metrics() {
+    let sandbox = sandbox();
+    if sandbox.host("sh", &["-c", "command -v promtool"]).run().code != Some(0) {
+        eprintln!("skipped: promtool is not installed");
+        return;
+    }
+    let _id = run_to_end(&sandbox, "exit 3");
+    let text = run_ok(&sandbox, &["metrics"]).stdout_text();
+    let checked = sandbox.host("promtool", &["check", "metrics"]).stdin(text).run().expect_code(0);
+    assert_eq!(checked.stderr_text(), "");
+}
+
 /// Retention removes tasks from the gauges, and no counter falls.
 #[test]
 fn counters_include_removed_tasks() {

@@ -3,8 +3,8 @@
 use siding_e2e::{Sandbox, Terminal};
 
 use crate::support::{
-    PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, run_to_end, sandbox,
-    siding_on_controlling_terminal, write,
+    HANG_COMMAND, PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, run_to_end, sandbox,
+    siding_on_controlling_terminal, stop_all, write,
 };
 
 /// A pager that stores the text in a file.
@@ -123,6 +123,23 @@ fn only_colors_of_the_output_are_kept() {
     assert_eq!(piped.stdout_text(), "red x hidden 20\n");
 }
 
+/// The colors are also kept while a person follows the output.
+#[test]
+fn a_followed_output_keeps_its_colors() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "printf '\\033[35mcolored\\033[m \\033]0;title\\007x\\n'");
+    let magenta = "35".to_owned();
+    for (value, keeps) in [("", true), ("1", false)] {
+        let mut terminal = Terminal::new(80, 10);
+        let call = sandbox.siding(&["output", &id, "--follow"]).on_terminal(&terminal);
+        let _done = call.env("NO_COLOR", value).run().expect_code(0);
+        terminal.wait_for_text("exited 0");
+        let shown = terminal.scrollback_text();
+        assert!(shown.starts_with("colored x\n"), "{shown}");
+        assert_eq!(terminal.colors().contains(&magenta), keeps, "NO_COLOR={value}");
+    }
+}
+
 /// Ids and paths link to the output in terminals that support it, but not for an agent.
 #[test]
 fn a_person_gets_links_to_the_output() {
@@ -149,4 +166,21 @@ fn a_person_gets_links_to_the_output() {
             assert!(terminal.links().is_empty(), "{args:?} {name}");
         }
     }
+}
+
+/// The id in the note of a hand-over is a link as well.
+#[test]
+fn the_note_of_a_hand_over_links_to_the_output() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(100, 40);
+    let call = sandbox.siding(&["run", "--budget", "100ms", "--", HANG_COMMAND]);
+    let call = call.on_terminal(&terminal).env("FORCE_HYPERLINK", "1");
+    let _moved = call.run().expect_code(75);
+    let ids = sandbox.task_ids();
+    let [id] = ids.as_slice() else { panic!("expected one task: {ids:?}") };
+    terminal.wait_for_text(id);
+    let suffix = format!("/tasks/{id}/output");
+    let links = terminal.links();
+    assert!(!links.is_empty() && links.iter().all(|link| link.ends_with(&suffix)), "{links:?}");
+    stop_all(&sandbox);
 }

@@ -1,10 +1,10 @@
 //! `siding ps --watch` repaints its list when tasks start and end.
 
 use rustix::process::Signal;
-use siding_e2e::Terminal;
+use siding_e2e::{Terminal, eventually, processes};
 
 use crate::support::{
-    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
+    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, show_task, start_task, stop_all,
 };
 
 #[test]
@@ -44,6 +44,28 @@ fn a_resized_terminal_gets_shorter_lines() {
     watch.signal(Signal::INT);
     let _interrupted = watch.wait().expect_signal(2);
     stop_all(&sandbox);
+}
+
+/// A viewer that is stopped and then killed delays no task, and leaves nothing for other calls to
+/// repair.
+#[test]
+fn tasks_do_not_notice_a_stopped_and_killed_viewer() {
+    let sandbox = sandbox();
+    let running = start_task(&sandbox, &[], HANG_COMMAND);
+    let mut terminal = Terminal::new(100, 20);
+    let watch = sandbox.siding(&["ps", "--watch"]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row(&running);
+    watch.signal(Signal::STOP);
+    let pid = watch.process().pid;
+    eventually("the viewer is stopped", || processes::state(pid) == Some('T'));
+    let id = run_to_end(&sandbox, "seq 100000; exit 3");
+    let view = show_task(&sandbox, &id);
+    assert_eq!((&view["outcome"]["code"], &view["output"]["bytes"]), (&3.into(), &588_895.into()));
+    watch.process().kill();
+    let _killed = watch.wait().expect_signal(9);
+    assert_eq!(show_task(&sandbox, &running)["rescues"], 0);
+    assert_eq!(run_ok(&sandbox, &["reap"]).stdout_text(), "nothing to clear\n");
+    let _stopped = run_ok(&sandbox, &["stop", &running]);
 }
 
 #[test]

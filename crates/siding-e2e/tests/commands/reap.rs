@@ -185,6 +185,8 @@ fn reap_ends_only_the_marked_process_of_an_ended_task() {
     assert_eq!((&step["signal"], &step["task_id"]), (&"SIGTERM".into(), &id.into()), "{done}");
     let _ended = stray.wait().expect_signal(15);
     assert!(stranger.process().is_alive() && member.is_alive());
+    let metrics = run_ok(&sandbox, &["metrics"]).stdout_text();
+    assert!(metrics.contains("\nsiding_reaped_processes{rule=\"task-ended\"} 1\n"), "{metrics}");
     assert_eq!(show_task(&sandbox, &living)["phase"], "running");
     drop(stranger);
     stop_all(&sandbox);

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
 use siding_e2e::processes::{self, Process};
-use siding_e2e::{Sandbox, eventually, mounts};
+use siding_e2e::{Sandbox, eventually, mounts, words};
 
 use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, show_task, start_task};
 
@@ -113,6 +113,30 @@ fn a_recorded_end_is_logged() {
     // A kernel that keeps the exit status for a pidfd lets the repair find the signal.
     let outcome = &*ended["SIDING_OUTCOME"];
     assert!(["signaled", "lost"].contains(&outcome), "{ended:?}");
+}
+
+/// A process that the reaper has ended is logged with the task to which it belonged. A dry run logs
+/// nothing.
+#[test]
+fn a_reaped_process_is_logged() {
+    let Some(journal) = SystemJournal::start() else { return };
+    let sandbox = logging_sandbox();
+    let id = run_to_end(&sandbox, "true");
+    let (_started, _ended) = (journal.next(), journal.next());
+    let mark = processes::birthmark_from_id(&id).expect("a task's id");
+    let limit = format!("--rttime={mark}:{mark}");
+    let argv = sandbox.puppet_argv(&words("--quiet mark stray hang"));
+    let stray = sandbox.host("prlimit", &[vec![limit], argv].concat()).spawn();
+    let _announced = sandbox.wait_for_mark("stray");
+    let _foretold = run_ok(&sandbox, &["reap", "--dry-run"]);
+    journal.assert_empty();
+    let _reaped = run_ok(&sandbox, &["reap"]);
+    let entry = journal.next();
+    assert_eq!(entry["SIDING_PID"], stray.process().pid.to_string());
+    assert_eq!((&*entry["SIDING_TASK_ID"], &*entry["PRIORITY"]), (&*id, "5"), "{entry:?}");
+    assert_eq!(entry["SIDING_RULE"], "its task has ended");
+    let _ended = stray.wait().expect_signal(15);
+    journal.assert_empty();
 }
 
 /// A journal that does not read its socket delays no task.

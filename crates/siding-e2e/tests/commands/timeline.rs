@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use siding_e2e::{Sandbox, Terminal};
+use siding_e2e::{Sandbox, Terminal, words};
 
 use crate::support::{
     HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
@@ -67,6 +67,28 @@ fn a_timeline_shows_how_tasks_ran_and_ended() {
     stop_all(&sandbox);
 }
 
+/// `--session` draws the tasks of one session, in each format.
+#[test]
+fn a_session_is_drawn_alone() {
+    let sandbox = sandbox();
+    let owner = sandbox.puppet(&words("--quiet hang")).spawn();
+    let pid = owner.process().pid.to_string();
+    let _open = run_ok(&sandbox, &["session", "open", "chat", "--owner-pid", &pid]);
+    let mine = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);
+    let _other = run_to_end(&sandbox, "exit 3");
+    let text = unicode_timeline(&sandbox, &["--session", "chat"]);
+    assert!(text.contains("session chat") && text.contains(&mine[..6]), "{text}");
+    assert!(!text.contains("session cli") && !text.contains("exited 3"), "{text}");
+    let json = run_ok(&sandbox, &["timeline", "--session", "chat", "--json"]).json();
+    assert_eq!(json["counts"]["tasks"], 1);
+    assert_eq!(task_rows(&json)[0]["bars"][0]["task"]["task_id"], mine);
+    let picture = run_ok(&sandbox, &["timeline", "--session", "chat", "--svg", "-"]).stdout_text();
+    assert!(picture.contains(&mine[..6]) && !picture.contains("exited 3"), "{picture}");
+    let both = run_ok(&sandbox, &["timeline", "--svg", "-"]).stdout_text();
+    assert!(both.contains(&mine[..6]) && both.contains("exited 3"), "{both}");
+    stop_all(&sandbox);
+}
+
 #[test]
 fn without_tasks_a_timeline_says_so() {
     let sandbox = sandbox();
@@ -94,6 +116,25 @@ fn a_picture_suits_its_locale_and_terminal() {
     let widest =
         terminal.scrollback_text().lines().map(|line| line.trim_end().chars().count()).max();
     assert!((81..=120).contains(&widest.unwrap_or(0)), "{widest:?}");
+}
+
+/// A picture that is longer than the screen is shown in the pager of a person.
+#[test]
+fn a_picture_that_is_longer_than_the_screen_is_paged() {
+    let sandbox = sandbox();
+    let _ended = run_to_end(&sandbox, "true");
+    let paged = || fs::read_to_string(sandbox.path("paged")).ok();
+    for (args, rows, is_paged) in [
+        (&["timeline"][..], 40, false),
+        (&["timeline", "--no-pager"], 3, false),
+        (&["timeline"], 3, true),
+    ] {
+        let mut terminal = Terminal::new(80, rows);
+        let call = sandbox.siding(args).env("SIDING_PAGER", "cat > paged");
+        let _done = call.on_terminal(&terminal).run().expect_code(0);
+        assert_eq!(paged().is_some(), is_paged, "{args:?} {rows}");
+        assert_eq!(terminal.scrollback_text().contains("succeeded"), !is_paged, "{args:?} {rows}");
+    }
 }
 
 /// `siding timeline` is a viewer: it does not repair a task whose shim is dead.

@@ -3,6 +3,7 @@
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
 use siding_e2e::{Invocation, Sandbox, Terminal, words};
+use siding_model::process::UnixMs;
 
 use crate::support::{
     HANG_COMMAND, PROGRAM_WITH_INTERRUPT, make_file, run_ok, run_to_end, sandbox, show_task,
@@ -20,7 +21,8 @@ fn top_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
 }
 
 /// The list shows running and ended tasks, a filter selects some of them, and the end of a task
-/// appears without a key. The exit restores the terminal's modes, and the tasks continue.
+/// appears without a key. A key hides the ended tasks except those that need a person. The exit
+/// restores the terminal's modes, and the tasks continue.
 #[test]
 fn tasks_are_listed_and_filtered() {
     let sandbox = sandbox();
@@ -45,6 +47,9 @@ fn tasks_are_listed_and_filtered() {
     make_file(&sandbox, "go");
     terminal.wait_for_row("exited 4");
     terminal.wait_for_row("1 running  2 ended");
+    terminal.send_keys("a");
+    terminal.wait_until_gone("exited 3");
+    terminal.wait_for_row("exited 4");
     terminal.send_keys("q");
     let _ended = top.wait().expect_code(0);
     assert_eq!(terminal.modes(), before);
@@ -95,6 +100,33 @@ fn the_page_of_a_task_follows_its_output() {
     stop_all(&sandbox);
 }
 
+/// The tabs of a task show local times with their zone, as `siding show` does.
+#[test]
+fn times_are_local_and_name_their_zone() {
+    const OFFSET_MS: i64 = (5 * 60 + 30) * 60_000;
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "exit 3");
+    let view = show_task(&sandbox, &id);
+    let local = |field: &str| {
+        let time = view[field].as_str().and_then(UnixMs::from_rfc3339).expect("a time");
+        time.format_local_with_zone(OFFSET_MS)
+    };
+    let mut terminal = Terminal::new(100, 20);
+    // In the variable, as in POSIX, zones east of Greenwich are negative.
+    let top = top_on(&sandbox, &terminal, &[]).env("TZ", "EAST-5:30").spawn();
+    terminal.wait_for_row("exited 3");
+    terminal.send_keys(ENTER);
+    terminal.send_keys("4");
+    terminal.wait_for_row(&format!("the times count from {}", local("started_at")));
+    terminal.wait_for_row("accepted");
+    terminal.send_keys("6");
+    for (label, field) in [("started", "started_at"), ("ended", "ended_at")] {
+        terminal.wait_for_row(&format!("{label:<13}{}", local(field)));
+    }
+    terminal.send_keys("qq");
+    let _ended = top.wait().expect_code(0);
+}
+
 /// A stop needs a confirmation, and then shows the signal that ended the process. Other keys extend
 /// the deadline of a task and send it a line of input.
 #[test]
@@ -104,7 +136,9 @@ fn actions_are_confirmed_and_reported() {
     let mut terminal = Terminal::new(100, 12);
     let top = top_on(&sandbox, &terminal, &[]).spawn();
     terminal.wait_for_row("1 running");
-    terminal.send_keys("e\r");
+    terminal.send_keys("e");
+    terminal.wait_for_row("extend by: Enter for 30m");
+    terminal.send_keys("\r");
     terminal.wait_for_row(&format!("{reader} ends in"));
     terminal.send_keys("iyes\r");
     terminal.wait_for_row(&format!("{reader}: wrote 4 bytes"));

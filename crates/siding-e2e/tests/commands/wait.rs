@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use siding_core::sys::unix_socket;
 
 use crate::support::{
     HANG_COMMAND, MAX_PROMPT_TIME, make_file, run_ok, run_refused, run_to_end, sandbox, start_task,
@@ -131,6 +132,25 @@ fn a_wait_for_a_task_that_is_being_created_ends_at_its_bound() {
     let args = ["wait", "--json", "--any", "--timeout", "10ms", unborn, &ended];
     let view = run_ok(&sandbox, &args).json();
     assert_eq!((&view["reason"], &view["by"][0]["task_id"]), (&json!("satisfied"), &json!(ended)));
+}
+
+/// The shim of a task may not answer, for example because a debugger has stopped it. The wait for
+/// such a task ends at its bound.
+#[test]
+fn a_wait_for_a_task_whose_shim_does_not_answer_ends_at_its_bound() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
+    let dir = sandbox.state_dir().join("tasks").join(&id);
+    let (socket, moved) = (dir.join("ctl"), dir.join("ctl.moved"));
+    std::fs::rename(&socket, &moved).expect("the shim listens");
+    // The calls connect to this socket, and its process accepts no connection.
+    let dir = std::fs::File::open(&dir).expect("test directory");
+    let _keeps_alive = unix_socket::listen(&dir, "ctl").expect("the name is free");
+    let done = sandbox.siding(&["wait", "--timeout", "2s", &id]).run().expect_code(124);
+    assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
+    assert!(done.stderr_text().contains("not ended within the bound of 2s"), "{done}");
+    std::fs::rename(&moved, &socket).expect("test directory");
+    stop_all(&sandbox);
 }
 
 /// A task that is named several times is reported once.

@@ -53,6 +53,23 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(written.count(), 0, "judging a command must write nothing");
 }
 
+#[test]
+fn the_variables_of_a_tool_call_are_judged_with_its_command() {
+    let sandbox = sandbox();
+    let call = |pager: &str| {
+        let input = json!({"command": "git log", "env": {"GIT_PAGER": pager}});
+        json!({"tool_name": "mcp__siding__run", "tool_input": input})
+    };
+    for host in ["claude-code", "codex", "gemini"] {
+        let args = ["pre-tool-use", "--host", host];
+        let denied = hook_call(&sandbox, &args, call("rm -rf /")).run().expect_code(2);
+        let why = denied.stderr_text();
+        assert!(why.contains("`GIT_PAGER=rm -rf /`"), "{host}: {why}");
+        let allowed = hook_call(&sandbox, &args, call("head -50")).run().expect_code(0);
+        assert_eq!(allowed.stdout_text(), "", "{host}");
+    }
+}
+
 /// Promise P107: if no person can answer, the guard denies an endless background command instead of
 /// asking.
 #[test]

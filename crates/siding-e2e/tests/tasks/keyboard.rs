@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
-use siding_e2e::{Invocation, Sandbox, Terminal, eventually};
+use siding_e2e::{Invocation, Sandbox, Terminal, eventually, words};
 
 use crate::support::{Task, create_file, sandbox, shell_on, wait_for_file_command};
 
@@ -162,8 +162,8 @@ fn the_screen_of_a_command_is_left_when_the_call_returns() {
     }
 }
 
-/// A call that a key ends by a signal restores the terminal before it exits. Only Ctrl-C stops the
-/// command.
+/// Ctrl-C and `Ctrl-\` reach the command as the signals of a terminal, and the call restores the
+/// terminal before it exits.
 #[test]
 fn keys_that_end_the_call_leave_the_terminal_restored() {
     // After Ctrl-C the call is ended by SIGINT, whose number setsid(1) then returns.
@@ -171,16 +171,17 @@ fn keys_that_end_the_call_leave_the_terminal_restored() {
         let sandbox = sandbox();
         let mut terminal = Terminal::new(80, 24);
         let before = terminal.modes();
-        let call = run_on(&sandbox, &terminal).spawn();
+        // A shell would ignore SIGQUIT.
+        let text = sandbox.puppet_line(&words("--quiet say up hang"));
+        let line = sandbox.siding_line(&["run", "--", &text]);
+        let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
         terminal.wait_for_row("up");
         assert_ne!(terminal.modes(), before);
         terminal.send_keys(key);
         let _ended = call.wait().expect_code(code);
         assert_eq!(terminal.modes(), before, "{key:?}");
         let task = Task::only(&sandbox);
-        create_file(&sandbox, "go");
-        let kind = if key == CTRL_C { "stopped" } else { "exited" };
-        assert_eq!(task.wait_outcome()["kind"], kind);
+        assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
         task.expect_stopped();
     }
 }
@@ -196,7 +197,7 @@ fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
     let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
     terminal.wait_for_row("up");
     terminal.send_keys(CTRL_C);
-    terminal.wait_for_text("siding: the command has not ended yet; Ctrl-C again kills it");
+    terminal.wait_for_text("siding: interrupted; the command has not ended yet");
     terminal.send_keys(CTRL_C);
     let _killed = call.wait().expect_code(137);
     let task = Task::only(&sandbox);

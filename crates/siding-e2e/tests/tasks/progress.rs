@@ -23,6 +23,27 @@ fn a_wait_shows_its_progress_and_erases_it() {
     assert_eq!(shown.trim_end().lines().count(), 1, "{shown}");
 }
 
+/// The line compares the elapsed time with the usual one, and names the cause of a silence.
+#[test]
+fn the_line_of_a_wait_has_the_usual_time_and_the_cause_of_a_silence() {
+    let sandbox = sandbox();
+    let text = "printf 'Continue? [y/N] '; read answer; true";
+    for _ in 0..3 {
+        let earlier = Task::start(&sandbox, text);
+        assert_eq!(earlier.wait_outcome()["code"], 0);
+        earlier.expect_stopped();
+    }
+    let task = Task::start_with(&sandbox, &["--stdin", "pipe"], text);
+    let mut terminal = Terminal::new(100, 24);
+    let line = sandbox.siding_line(&["wait", &task.id]);
+    let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+    // The earlier runs found an empty input, so this one takes longer than usual.
+    terminal.wait_for_row("s [#####]+ of ");
+    terminal.wait_for_row(": waits for input  Continue? [y/N]");
+    let _answered = sandbox.siding(&["input", &task.id, "y"]).run().expect_code(0);
+    let _ended = call.wait().expect_code(0);
+}
+
 /// A wait for several tasks shows how many have ended.
 #[test]
 fn a_wait_for_several_tasks_counts_those_that_have_ended() {
@@ -38,7 +59,7 @@ fn a_wait_for_several_tasks_counts_those_that_have_ended() {
     let _ended = call.wait().expect_code(0);
 }
 
-/// An interrupt erases the progress line and ends the wait.
+/// An interrupt erases the progress line and ends the wait, and a line says that the task continues.
 #[test]
 fn an_interrupt_erases_the_line_of_a_wait() {
     let sandbox = sandbox();
@@ -49,7 +70,9 @@ fn an_interrupt_erases_the_line_of_a_wait() {
     terminal.wait_for_row("s  up");
     terminal.send_keys(CTRL_C);
     let _ended = call.wait();
-    assert!(!terminal.scrollback_text().contains("up"), "{}", terminal.scrollback_text());
+    let shown = terminal.scrollback_text();
+    assert!(!shown.contains("s  up"), "{shown}");
+    assert!(shown.contains(&format!("siding: interrupted; {} continues", task.id)), "{shown}");
     assert!(task.show()["outcome"].is_null(), "the task must continue");
     create_file(&sandbox, "go");
     assert_eq!(task.wait_outcome()["kind"], "exited");

@@ -142,6 +142,20 @@ fn check_span(span: &Value) {
     let status = span["status"].as_object().expect("a status");
     let code = status.get("code").map_or(0, |code| code.as_u64().expect("a number"));
     assert!(code <= 2, "{span}");
+    check_cli_conventions(span, code == 2);
+}
+
+/// Checks the semantic conventions for the spans of called command line programs. The tests export
+/// only tasks whose program was started.
+fn check_cli_conventions(span: &Value, is_error: bool) {
+    let program = attribute(span, "process.executable.name");
+    assert_eq!(program.as_deref(), span["name"].as_str(), "{span}");
+    let pid = attribute(span, "process.pid");
+    assert!(pid.is_some_and(|pid| pid.parse::<u32>().is_ok_and(|pid| pid > 0)), "{span}");
+    assert_eq!(attribute(span, "error.type").is_some(), is_error, "{span}");
+    let exit_code = attribute(span, "process.exit.code");
+    let has_failed = exit_code.is_some_and(|code| code != "0");
+    assert!(is_error || !has_failed, "{span}");
 }
 
 fn check_id(id: &Value, digits: usize) {
