@@ -397,6 +397,16 @@ pub fn pss_bytes(pid: i32) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Returns the peak resident memory of this process since its exec, in bytes (`VmHWM`,
+/// proc_pid_status(5)). `None` if the file in `/proc` cannot be read.
+#[must_use]
+pub fn self_peak_memory() -> Option<u64> {
+    let mut buffer = [0; 4096];
+    let text = String::from_utf8_lossy(read_into("/proc/self/status", &mut buffer)?);
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Returns the id of this boot.
 ///
 /// # Errors
@@ -513,6 +523,7 @@ mod tests {
         let own = self_ref().expect("is there");
         assert!(count_open_descriptors(own.pid) >= 3 && count_open_descriptors(i32::MAX) == 0);
         assert!(pss_bytes(own.pid).is_some_and(|bytes| bytes > 100_000));
+        assert!(self_peak_memory().is_some_and(|bytes| bytes > 100_000));
         assert!(is_running(own));
         assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
         assert!(command_line(own.pid, 256).expect("is there").contains("siding"));
