@@ -346,7 +346,7 @@ impl<'a> HostSweep<'a> {
                 pid: key.0,
                 command: tree::command_for_report(key.0),
                 why: self.unopened.get(&key).map_or_else(
-                    || survival_reason(key.0),
+                    || survival_reason(key.0, None),
                     |error| format!("it could not be signaled: {error}"),
                 ),
             })
@@ -358,7 +358,7 @@ impl<'a> HostSweep<'a> {
                     host: host(),
                     pid,
                     command,
-                    why: survival_reason(pid),
+                    why: survival_reason(pid, Some(signal)),
                 };
             }
             let signal = Some(signal.to_string());
