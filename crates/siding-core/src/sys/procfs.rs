@@ -171,7 +171,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Returns every process ID that `/proc` shows; none if `/proc` cannot be read.
+/// Returns every process ID that `/proc` shows; none if `/proc` cannot be read completely.
 #[must_use]
 pub fn all_pids() -> Vec<i32> {
     use rustix::fs::{CWD, Mode, OFlags, RawDir};
@@ -182,7 +182,9 @@ pub fn all_pids() -> Vec<i32> {
     let mut pids = Vec::new();
     let mut entries = Vec::with_capacity(32 << 10);
     let mut entries = RawDir::new(proc, entries.spare_capacity_mut());
-    while let Some(Ok(entry)) = entries.next() {
+    while let Some(entry) = entries.next() {
+        // A part of the list would be taken for the whole list.
+        let Ok(entry) = entry else { return Vec::new() };
         pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
     }
     pids
@@ -414,8 +416,7 @@ pub fn self_peak_memory() -> Option<u64> {
 /// The I/O error of the system call, for example if `/proc` is not mounted.
 pub fn boot_id() -> std::io::Result<BootId> {
     let mut buffer = [0; 64];
-    let path = "/proc/sys/kernel/random/boot_id";
-    let text = read_into(path, &mut buffer).ok_or_else(std::io::Error::last_os_error)?;
+    let text = try_read_into("/proc/sys/kernel/random/boot_id", &mut buffer)?;
     Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
 }
 
@@ -509,7 +510,10 @@ mod tests {
         let open = || std::fs::File::open("/dev/null");
         let taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
         let shown = birthmark_from_limits_file(own);
+        let (boot, pids) = (boot_id(), all_pids());
         drop(taken);
+        assert!(boot.is_err_and(|error| is_out_of_resources(&error)));
+        assert!(pids.is_empty() && !all_pids().is_empty());
         assert!(shown.is_err_and(|error| is_out_of_resources(&error)));
         assert!(birthmark_from_limits_file(own).is_ok());
         assert!(
