@@ -233,7 +233,7 @@ fn cancellation_ends_the_wait_for_the_lock() {
     let cancel = CancelFlag::default();
     cancel.set();
     let input = json!({ "id": "t1" });
-    assert_refused(agent.tools.run(&agent.context, "claim_task", input, &cancel), &["cancelled"]);
+    assert_refused(agent.tools.run(&agent.context, "claim_task", input, &cancel), &["canceled"]);
     assert_accepted(Ok(agent.list()), "[pending]");
     held.unlock().unwrap();
     assert_accepted(agent.claim("t1"), "is yours");
