@@ -54,18 +54,18 @@ impl StateDir {
             && file::remove(&self.fd, name).is_ok()
     }
 
-    /// Acquires the lock under which a claim is read again and removed. Without this lock, a process
-    /// that has read the claim of an ended task could remove a claim that another process has made
-    /// since. `None` if the file system has no such lock.
+    /// Acquires the lock under which a claim is read again and removed. Without this lock, a
+    /// process that has read the claim of an ended task could remove a claim that another process
+    /// has made since. `None` if the file system has no such lock.
     fn lock_claims(&self) -> Option<OwnedFd> {
         let directory = file::open_at(&self.fd, DEDUP_DIR, file::OpenMode::Directory).ok()?;
         file::lock_exclusive(&directory).ok()?;
         Some(directory)
     }
 
-    /// Removes an abandoned claim, unless its target is no longer `seen`; `None` stands for an entry
-    /// that is not a link. A directory of that name, which siding did not create, is moved
-    /// to the quarantine directory, so that no command fails or loops because of it.
+    /// Removes an abandoned claim, unless its target is no longer `seen`; `None` stands for an
+    /// entry that is not a link. A directory of that name, which siding did not create, is moved to
+    /// the quarantine directory, so that no command fails or loops because of it.
     fn clear_claim(&self, name: &str, seen: Option<&str>) -> Result<(), StoreError> {
         let _lock = self.lock_claims();
         if file::read_link(&self.fd, name).ok().as_deref() != seen {

@@ -73,8 +73,8 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if there is no such process, even if a thread has the number; `EACCES` if the process
-    /// lives and cannot be identified; otherwise the I/O error of the system call.
+    /// `ESRCH` if there is no such process, even if a thread has the number; `EACCES` if the
+    /// process lives and cannot be identified; otherwise the I/O error of the system call.
     pub fn open_pid(pid: i32) -> io::Result<Self> {
         let fd = open_number(pid)?;
         // The number is looked up after the pidfd was opened. If the process died in between,

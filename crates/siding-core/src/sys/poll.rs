@@ -34,9 +34,9 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Res
     poll_fds(fds, None, timeout_ms)
 }
 
-/// Like [`wait_readable`], for a loop that continues after a failure, for example because the kernel
-/// has no memory. After a failure, pauses for at most `FAILURE_PAUSE_MS`, so that the loop does not
-/// use up a core, and returns `None`.
+/// Like [`wait_readable`], for a loop that continues after a failure, for example because the
+/// kernel has no memory. After a failure, pauses for at most `FAILURE_PAUSE_MS`, so that the loop
+/// does not use up a core, and returns `None`.
 #[must_use]
 pub fn wait_readable_or_pause(
     fds: &[BorrowedFd<'_>],

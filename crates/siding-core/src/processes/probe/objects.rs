@@ -19,9 +19,9 @@ const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The FIFOs that are a task's standard input, output and error. A process that reads the input FIFO waits
-/// for input. Only the identity of the FIFO distinguishes this process from one that waits in a
-/// pipeline, because both sleep in the same kernel function.
+/// The FIFOs that are a task's standard input, output and error. A process that reads the input
+/// FIFO waits for input. Only the identity of the FIFO distinguishes this process from one that
+/// waits in a pipeline, because both sleep in the same kernel function.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownFds {
     input: Option<FdTarget>,
