@@ -84,7 +84,7 @@ pub struct ModelResponse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
     /// The caller set [`ModelRequest::cancel`].
-    #[error("the request was cancelled")]
+    #[error("the request was canceled")]
     Cancelled,
     /// The failure is permanent or is not retried again; the message says why and what to do.
     #[error("{0}")]

@@ -259,10 +259,8 @@ impl StateDir {
     pub fn unmark_live(&self, id: TaskId, same_key: &str) {
         let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
         for directory in [DEDUP_DIR, OLD_DEDUP_DIR] {
-            let name = format!("{directory}/{same_key}");
-            if file::read_link(&self.fd, &name).is_ok_and(|first| first == id.to_string()) {
-                let _already_removed = file::remove(&self.fd, &name);
-            }
+            let _already_removed =
+                self.remove_claim(&format!("{directory}/{same_key}"), &id.to_string());
         }
     }
 

@@ -9,7 +9,7 @@
 //!     │        ended        ▼                   ended                      │
 //!     └──────────────────► Ended ◄─────────────────────────────────────────┘
 //!
-//!  every state ── detached, cancelled, reader closed, or interrupted after the end ──► Left
+//!  every state ── detached, canceled, reader closed, or interrupted after the end ──► Left
 //! ```
 //!
 //! In a call with [`CallPolicy::stops_without_reader`], a closed reader stops the running command

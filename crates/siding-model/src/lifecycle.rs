@@ -267,11 +267,11 @@ impl Lifecycle {
                 };
                 self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
-            // A second request can shorten the grace, but not extend it. If it does so after the
-            // first signal, it also sends its own signal, unless that is the same. The reason of
-            // the first request is kept.
+            // A second request can shorten the grace, but not extend it. If it does so, its signal
+            // replaces that of the first request, or is sent after it, unless both are the same.
+            // The reason of the first request is kept.
             Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
-                let stop = Some(StopIntent { grace, ..intent.clone() });
+                let stop = Some(StopIntent { grace, signal, ..intent.clone() });
                 self.enter_phase(Phase::Starting { stop }, None)
             }
             Phase::Stopping { intent, ended, kill_at: earlier } if kill_at < *earlier => {

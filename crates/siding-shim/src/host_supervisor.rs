@@ -151,7 +151,7 @@ impl HostSupervisor {
             .into_iter()
             .chain(is_bell_ignored.then_some(self.bell_ignored_until));
         let timeout = wake_at.min().map(|at| at.ms_since(now));
-        let ready = poll::wait_readable(&fds, timeout).unwrap_or_default();
+        let ready = poll::wait_readable_or_pause(&fds, timeout).unwrap_or_default();
         if !is_bell_ignored && ready.last() == Some(&true) {
             self.read_bell();
         }

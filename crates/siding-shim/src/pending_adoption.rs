@@ -83,7 +83,7 @@ impl PendingAdoption {
             // No descriptor reports the end of a host that ended before the lease was acquired.
             let is_lost = lease.is_lost();
             let left = if is_lost { 0 } else { until.ms_since(clock::monotonic_now()) };
-            let ready = poll::wait_readable(&fds, Some(left)).unwrap_or_default();
+            let ready = poll::wait_readable_or_pause(&fds, Some(left)).unwrap_or_default();
             if self.leader.is_dead() {
                 return self.has_other_processes();
             }

@@ -73,11 +73,11 @@ impl<'fd> PollSet<'fd> {
     /// limit.
     pub(crate) fn wait(self, timeout_ms: Option<u64>) -> ReadySources {
         let Self { fds, mut tokens } = self;
-        // poll(2) fails only when the kernel has no memory. In that case, every source is tried,
-        // because none of them blocks. A readable source that is omitted could be the last one that
-        // ever wakes the shim.
+        // poll(2) fails only when the kernel has no memory. In that case, every source is tried
+        // after a pause, because none of them blocks. A readable source that is omitted could be
+        // the last one that ever wakes the shim.
         let is_ready =
-            poll::wait_readable(&fds, timeout_ms).unwrap_or_else(|_| vec![true; fds.len()]);
+            poll::wait_readable_or_pause(&fds, timeout_ms).unwrap_or_else(|| vec![true; fds.len()]);
         let mut is_ready = is_ready.into_iter();
         tokens.retain(|_| is_ready.next() == Some(true));
         ReadySources(tokens)

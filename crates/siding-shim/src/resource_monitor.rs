@@ -8,7 +8,7 @@
 
 use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
 use siding_core::processes::probe::{self, UsageFields};
-use siding_core::sys::{clock, process, system_info};
+use siding_core::sys::{clock, process, procfs, system_info};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::limits::{
@@ -34,6 +34,9 @@ const LARGE_PROCESS_DIVISOR: u64 = 4;
 /// After a sample for a watchdog, memory is released only if the next such sample is at least this
 /// far away, in milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
+/// Upper bound of the error of the kernel's counts of resident memory, in bytes. The counts are
+/// inaccurate, because each processor collects changes before it adds them (proc_pid_status(5)).
+const RESIDENT_ERROR_BYTES: u64 = 1 << 20;
 /// Maximum width of a process's name in the text of a breach, in columns.
 const NAME_COLUMNS: usize = 60;
 
@@ -191,8 +194,9 @@ impl ResourceMonitor {
         // getrusage(2) covers only children: after a takeover the usage is unknown rather than
         // zero.
         let is_known = ended.resident_bytes > 0;
+        let largest = task_process_peak(ended.resident_bytes, procfs::self_peak_memory());
         PeakUsage {
-            memory_bytes: self.peaks.memory_bytes.max(is_known.then_some(ended.resident_bytes)),
+            memory_bytes: self.peaks.memory_bytes.max(largest),
             cpu_ms: self.peaks.cpu_ms.max(is_known.then_some(ended.cpu_ms)),
             sent: self.connection_log.top_remotes(),
             ..self.peaks.clone()
@@ -311,6 +315,15 @@ impl ResourceMonitor {
     }
 }
 
+/// Returns the largest resident memory of the task's ended processes. `ended_bytes` is the value
+/// that getrusage(2) gives for the shim's children. A child starts with the memory of the shim, so
+/// the value is that of the shim rather than of the task, and the result is `None`, unless it
+/// exceeds the shim's own peak, `shim_bytes`.
+fn task_process_peak(ended_bytes: u64, shim_bytes: Option<u64>) -> Option<u64> {
+    let is_of_task = ended_bytes > shim_bytes?.saturating_add(RESIDENT_ERROR_BYTES);
+    is_of_task.then_some(ended_bytes)
+}
+
 /// Returns how many processes the OOM killer has killed: in the task's group if there is one,
 /// otherwise on this system. `None` if the kernel does not count them there.
 fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
@@ -329,6 +342,17 @@ const fn is_running(state: &TaskState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_memory_of_the_shim_is_not_reported_as_that_of_its_task() {
+        const MIB: u64 = 1 << 20;
+        let shim = Some(11 * MIB);
+        assert_eq!(task_process_peak(11 * MIB, shim), None);
+        assert_eq!(task_process_peak(11 * MIB + 100_000, shim), None, "an inaccurate count");
+        assert_eq!(task_process_peak(90 * MIB, shim), Some(90 * MIB));
+        assert_eq!(task_process_peak(0, shim), None, "no child has ended");
+        assert_eq!(task_process_peak(90 * MIB, None), None, "the shim's peak is unknown");
+    }
 
     #[test]
     fn an_old_oom_kill_does_not_explain_a_new_death() {

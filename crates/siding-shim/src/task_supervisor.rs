@@ -331,7 +331,7 @@ impl TaskSupervisor {
         } else {
             // This shim took over a task whose leader was not recorded, and either found no process
             // of the task or could not open a pidfd of the leader.
-            let why = "its shim was killed, and it ended before another could take over";
+            let why = "its shim was killed, and the shim that took over did not observe its end";
             self.handle_event(&TaskEvent::Vanished { why: why.to_owned() });
         }
     }
@@ -412,14 +412,13 @@ impl TaskSupervisor {
         {
             self.output.append_siding_line(&line);
         }
-        let gave_up = self.tree_kill.gave_up();
         CloseSummary {
             wall: clock::unix_now(),
             at,
             report,
             output: self.output.totals(),
             peaks: Some(self.resources.final_peaks()),
-            proof: closing::format_proof(&self.tree, state, ended, gave_up).to_owned(),
+            proof: closing::format_proof(&self.tree, state, ended, &self.tree_kill).to_owned(),
         }
     }
 

@@ -6,6 +6,7 @@
 //! since other threads may still run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
 use std::time::Duration;
 
 use siding_core::processes::cgroup::TaskGroup;
@@ -179,8 +180,9 @@ impl TreeKill {
                 || now.ms_since(started) > MAX_KILL_MS
                 || now.ms_since(last_signalable) > UNSIGNALABLE_LIMIT_MS
             {
-                self.survivors =
-                    living.processes.iter().map(|process| describe_survivor(*process)).collect();
+                let describe =
+                    |process: &ProcRef| describe_survivor(*process, now.ms_since(started));
+                self.survivors = living.processes.iter().map(describe).collect();
                 self.unproven = living
                     .processes
                     .is_empty()
@@ -266,9 +268,15 @@ impl TreeKill {
         true
     }
 
-    /// Returns whether the kill ended without a proof that no process is left.
-    pub(crate) const fn gave_up(&self) -> bool {
-        self.gave_up
+    /// Returns why the kill ended without a proof that no process is left; `None` if it did not.
+    pub(crate) const fn missing_proof(&self) -> Option<&'static str> {
+        if !self.gave_up {
+            None
+        } else if self.unproven.is_some() {
+            Some("none: what is left could not be seen")
+        } else {
+            Some("none: not everything could be ended")
+        }
     }
 
     /// Returns the report; `None` if there is nothing to report: no signaled process, no survivor
@@ -323,19 +331,59 @@ fn format_unproven(looked_ms: u64) -> String {
     )
 }
 
-fn describe_survivor(process: ProcRef) -> Survivor {
+/// Describes a process that is left after a kill that took `killed_ms`.
+fn describe_survivor(process: ProcRef, killed_ms: u64) -> Survivor {
     let pid = process.pid;
-    let uid = procfs::uid(pid).unwrap_or(u32::MAX);
-    let own = effective_uid();
+    let uid = procfs::uid(pid);
     let sent = PidFd::open_if_alive(process)
         .and_then(|held| held.map_or(Ok(()), |held| held.send_signal(Signal::KILL)));
-    let why = if own != 0 && uid != own {
-        format!("belongs to user {uid}, whom user {own} may not signal")
-    } else if let Err(error) = sent {
-        format!("could not be sent SIGKILL: {error}")
-    } else {
-        let state = procfs::stat(pid).map_or('?', |stat| stat.state);
-        format!("did not die of SIGKILL within {} s (state {state})", NO_PROGRESS_LIMIT_MS / 1000)
+    let why = match sent {
+        Err(error) => format_send_error(&error, uid, effective_uid()),
+        Ok(()) => {
+            let state = procfs::stat(pid).map_or('?', |stat| stat.state);
+            format!("did not die of SIGKILL within {} s (state {state})", killed_ms / 1000)
+        }
     };
+    let uid = uid.unwrap_or(u32::MAX);
     Survivor { pid, command: tree::command_for_report(pid), uid, why }
+}
+
+/// Returns the reason why user `own` could not signal a process of user `uid`, which is `None` if
+/// `/proc` does not show it.
+fn format_send_error(error: &io::Error, uid: Option<u32>, own: u32) -> String {
+    match uid {
+        Some(uid) if uid != own && error.kind() == io::ErrorKind::PermissionDenied => {
+            format!("belongs to user {uid}, whom user {own} may not signal")
+        }
+        Some(_) | None => format!("could not be sent SIGKILL: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_user_is_named_only_if_the_signal_was_denied() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let of_root = format_send_error(&denied, Some(0), 1000);
+        assert_eq!(of_root, "belongs to user 0, whom user 1000 may not signal");
+        for uid in [Some(1000), None] {
+            let why = format_send_error(&denied, uid, 1000);
+            assert_eq!(why, format!("could not be sent SIGKILL: {denied}"));
+        }
+        let exhausted = io::Error::other("no descriptor is free");
+        let why = format_send_error(&exhausted, Some(0), 1000);
+        assert_eq!(why, "could not be sent SIGKILL: no descriptor is free");
+    }
+
+    #[test]
+    fn a_kill_with_survivors_and_one_without_a_view_have_different_texts() {
+        assert_eq!(TreeKill::default().missing_proof(), None);
+        let left = TreeKill { gave_up: true, ..TreeKill::default() };
+        assert_eq!(left.missing_proof(), Some("none: not everything could be ended"));
+        let unproven = Some(format_unproven(10_000));
+        let unseen = TreeKill { gave_up: true, unproven, ..TreeKill::default() };
+        assert_eq!(unseen.missing_proof(), Some("none: what is left could not be seen"));
+    }
 }

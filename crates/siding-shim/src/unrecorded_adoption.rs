@@ -35,8 +35,8 @@ pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease
     let leader = (!pending.leader.is_dead()).then(|| pending.leader.as_fd());
     let owner = lease.source();
     let fds: Vec<_> = leader.into_iter().chain(owner).collect();
-    let ready =
-        poll::wait_readable(&fds, Some(until.ms_since(clock::monotonic_now()))).unwrap_or_default();
+    let left = until.ms_since(clock::monotonic_now());
+    let ready = poll::wait_readable_or_pause(&fds, Some(left)).unwrap_or_default();
     let owner_ended = owner.is_some() && ready.last() == Some(&true);
     if owner_ended {
         lease.on_owner_ended(&pending.root, spec);
@@ -87,6 +87,6 @@ fn wait_empty_until(
         if left == 0 {
             return false;
         }
-        let _best_effort = poll::wait_readable(&tree.sources(), Some(left));
+        let _best_effort = poll::wait_readable_or_pause(&tree.sources(), Some(left));
     }
 }

@@ -115,7 +115,7 @@ pub enum ToolError {
         source: std::io::Error,
     },
     /// The caller canceled the call or has disconnected.
-    #[error("cancelled by the caller")]
+    #[error("canceled by the caller")]
     Cancelled,
 }
 

@@ -24,7 +24,7 @@ const MAX_SHOWN_BYTES: usize = 300;
 const LABEL_COLUMNS: usize = 60;
 
 /// Requests a label for the batch of calls at the end of the conversation, if there is one. The
-/// label is sent as an event when it arrives; after a failed or cancelled request, and for an empty
+/// label is sent as an event when it arrives; after a failed or canceled request, and for an empty
 /// label, no event is sent.
 pub(super) fn request_label(
     runtime: &Runtime,

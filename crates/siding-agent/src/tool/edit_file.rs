@@ -101,7 +101,8 @@ pub(super) fn unified_diff(before: &[u8], after: &[u8]) -> String {
     }
     let hidden = diff.lines().count().saturating_sub(MAX_DIFF_LINES);
     if hidden > 0 {
-        shown.push_str(&format!("[{hidden} more lines of this change not shown]\n"));
+        let noun = if hidden == 1 { "line" } else { "lines" };
+        shown.push_str(&format!("[{hidden} more {noun} of this change not shown]\n"));
     }
     shown
 }

@@ -97,7 +97,7 @@ impl ReadResult {
         let mut bytes = 0;
         let is_end = loop {
             if cancel.is_set() {
-                return Err(format!("reading `{}` was cancelled", file.path));
+                return Err(format!("reading `{}` was canceled", file.path));
             }
             let count = read_some(&mut opened, &mut block).map_err(failed)?;
             let read = &block[..count];

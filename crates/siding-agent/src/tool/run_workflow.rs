@@ -72,11 +72,12 @@ fails, the others are stopped. Returns its task id: `task_output` has a line for
         let of = (file.as_str(), text.as_str(), &plan);
         let id = task::start(&self.host.root, &settings, session, &self.cwd, of)
             .map_err(|error| failed(&error))?;
+        let count = plan.steps().len();
+        let noun = if count == 1 { "step" } else { "steps" };
         Ok(format!(
-            "the workflow `{}` with {} steps runs in the background as {id}; `task_output` shows \
-             its steps, `task_wait` waits for its end",
-            args.file,
-            plan.steps().len()
+            "the workflow `{}` with {count} {noun} runs in the background as {id}; `task_output` \
+             shows its steps, `task_wait` waits for its end",
+            args.file
         ))
     }
 }

@@ -104,6 +104,7 @@ fn two_agents_share_a_list() {
     assert_accepted(one.complete("t1"), "t1 is completed; nothing blocks t2 any more");
     assert_accepted(one.complete("t1"), "t1 was already completed");
     assert_refused(two.claim("t1"), &["already completed by one"]);
+    assert!(two.list().ends_with("\n1 more is completed.\n"), "{}", two.list());
     assert_accepted(two.claim("T2"), "t2 is yours");
     assert_accepted(
         two.call("claim_task", json!({ "id": "t2", "give_back": "true" })),
@@ -116,6 +117,16 @@ fn two_agents_share_a_list() {
         two.call("list_tasks", json!({ "all": true })),
         "t2 Test it [completed by one]\n",
     );
+}
+
+#[test]
+fn a_list_whose_only_to_do_is_completed_says_so() {
+    let (_dir, project) = project_directory();
+    let agent = TodoAgent::new(&project, "one");
+    agent.create("Look", &[]).unwrap();
+    agent.claim("t1").unwrap();
+    agent.complete("t1").unwrap();
+    assert_eq!(agent.list(), "The only to-do is completed.\n");
 }
 
 #[test]
@@ -222,7 +233,7 @@ fn cancellation_ends_the_wait_for_the_lock() {
     let cancel = CancelFlag::default();
     cancel.set();
     let input = json!({ "id": "t1" });
-    assert_refused(agent.tools.run(&agent.context, "claim_task", input, &cancel), &["cancelled"]);
+    assert_refused(agent.tools.run(&agent.context, "claim_task", input, &cancel), &["canceled"]);
     assert_accepted(Ok(agent.list()), "[pending]");
     held.unlock().unwrap();
     assert_accepted(agent.claim("t1"), "is yours");

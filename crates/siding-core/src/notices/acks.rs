@@ -42,7 +42,9 @@ enum AckRecord {
     /// The header, always the first line.
     Acks {
         format: u32,
-        /// Size in bytes of the records when the file was last compacted.
+        /// Size in bytes of the records when the file was last compacted. A newer format, which is
+        /// recognized by its number, may lack it.
+        #[serde(default)]
         kept: u64,
     },
     /// The acknowledgement of notices that were delivered; its name in format 1 was `told`.
@@ -110,15 +112,7 @@ impl Acks {
         let mut acks = Self::default();
         for line in parse_complete_lines(bytes) {
             match line {
-                AckRecord::Acks { format, .. } if format > ACKS_FORMAT => {
-                    let session = session.clone();
-                    return Err(NoticesError::TooNew {
-                        session,
-                        found: format,
-                        newest: ACKS_FORMAT,
-                    });
-                }
-                AckRecord::Acks { .. } => {}
+                AckRecord::Acks { format, .. } => check_format(session, format)?,
                 AckRecord::Delivered { consumer: None, notices } => {
                     acks.for_everyone.extend(notices)
                 }
@@ -202,8 +196,9 @@ struct AppendPosition {
     is_torn: bool,
 }
 
-/// Opens the file for an append; `None` if the file does not exist. Compacts the file first if it
-/// is larger than [`COMPACT_MIN_BYTES`] and has grown beyond twice its compacted size.
+/// Opens the file for an append; `None` if the file does not exist. Fails for a file of a newer
+/// format. Compacts the file first if it is larger than [`COMPACT_MIN_BYTES`] and has grown beyond
+/// twice its compacted size.
 fn open_compacted(
     root: &StateDir,
     session: &SessionId,
@@ -214,17 +209,15 @@ fn open_compacted(
         result => result.map_err(io_error_in(session, "open its acks"))?,
     };
     let len = file::metadata(&fd).map_err(io_error_in(session, "get the size of its acks"))?.len;
-    if len > COMPACT_MIN_BYTES {
-        let kept = compacted_len(&fd).map_err(io_error_in(session, "read its acks"))?;
-        if len > kept.saturating_mul(2) {
-            let bytes = read_acks_file(dir).map_err(io_error_in(session, "read its acks"))?;
-            let acks = Acks::replay(session, &bytes)?;
-            let tasks = root.all_tasks()?.into_iter().collect();
-            let lines = acks.records_for_tasks(&tasks);
-            let begun =
-                create_file(dir, &lines).map_err(io_error_in(session, "compact its acks"))?;
-            return Ok(Some(begun));
-        }
+    let (format, kept) = read_header(&fd).map_err(io_error_in(session, "read its acks"))?;
+    check_format(session, format)?;
+    if len > COMPACT_MIN_BYTES && len > kept.saturating_mul(2) {
+        let bytes = read_acks_file(dir).map_err(io_error_in(session, "read its acks"))?;
+        let acks = Acks::replay(session, &bytes)?;
+        let tasks = root.all_tasks()?.into_iter().collect();
+        let lines = acks.records_for_tasks(&tasks);
+        let begun = create_file(dir, &lines).map_err(io_error_in(session, "compact its acks"))?;
+        return Ok(Some(begun));
     }
     let end = find_append_position(&fd, len).map_err(io_error_in(session, "read its acks"))?;
     Ok(Some((fd, end)))
@@ -266,15 +259,22 @@ fn find_append_position(fd: &OwnedFd, len: u64) -> io::Result<AppendPosition> {
     Ok(AppendPosition { len, next_seq, is_torn: !tail.is_empty() && !tail.ends_with(b"\n") })
 }
 
-/// Returns the size of the records after the last compaction, read from the header; zero if the
-/// file does not start with a header.
-fn compacted_len(fd: &OwnedFd) -> io::Result<u64> {
+/// Returns the format and the size of the records after the last compaction, read from the header;
+/// zeros if the file does not start with a header.
+fn read_header(fd: &OwnedFd) -> io::Result<(u32, u64)> {
     let mut bytes = [0; FIRST_LINE_BYTES];
     let count = file::read_at(fd.as_fd(), &mut bytes, 0)?;
     Ok(match parse_complete_lines(&bytes[..count]).next() {
-        Some(AckRecord::Acks { kept, .. }) => kept,
-        Some(AckRecord::Delivered { .. }) | None => 0,
+        Some(AckRecord::Acks { format, kept }) => (format, kept),
+        Some(AckRecord::Delivered { .. }) | None => (0, 0),
     })
+}
+
+fn check_format(session: &SessionId, format: u32) -> Result<(), NoticesError> {
+    if format <= ACKS_FORMAT {
+        return Ok(());
+    }
+    Err(NoticesError::TooNew { session: session.clone(), found: format, newest: ACKS_FORMAT })
 }
 
 fn ack_records(consumer: Option<&Consumer>, notices: &[NoticeId]) -> Vec<AckRecord> {

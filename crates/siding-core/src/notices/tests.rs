@@ -122,11 +122,14 @@ fn a_file_of_a_newer_format_is_refused_and_unchanged() {
     let place = OutboxFixture::new();
     place.add(None, &[notice(1, 2)]);
     let mut line = Vec::new();
-    let newer = serde_json::json!({"record": "acks", "format": 3, "kept": 0});
+    let newer = serde_json::json!({"record": "acks", "format": 3});
     siding_model::record::write_line(&mut line, 0, &newer);
-    std::fs::write(place.file(), line).expect("written");
+    std::fs::write(place.file(), &line).expect("written");
     let error = Acks::read(&place.root, &place.session).expect_err("too new");
     assert!(error.to_string().contains("upgrade siding"), "{error}");
+    let added = append_acks(&place.root, &place.session, None, &[notice(1, 3)], Durability::Kernel);
+    assert!(matches!(added, Err(NoticesError::TooNew { found: 3, .. })), "{added:?}");
+    assert_eq!(std::fs::read(place.file()).expect("is there"), line);
 }
 
 #[test]

@@ -234,6 +234,7 @@ impl Omission {
             return gap_line(OutputGap { from, to });
         }
         match content {
+            TextSource::FilteredLines if lines == 1 => "… 1 line left out …".to_owned(),
             TextSource::FilteredLines => format!("… {lines} lines left out …"),
             TextSource::Stream(id) => {
                 let gone = match gone {

@@ -6,7 +6,7 @@ mod rate_limited_scan;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
@@ -369,21 +369,18 @@ struct ScanError;
 
 /// Returns the process with this id if it is alive and has this birthmark.
 fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, ScanError> {
-    match PidFd::open_pid(pid) {
+    match PidFd::open_pid_if_present(pid) {
         // The id may have been reused since the birthmark was read. While the pidfd is open and the
         // process is not dead, `/proc` shows exactly this process under the id, so the birthmark is
         // read again.
-        Ok(held) => {
+        Ok(Some(held)) => {
             let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
             Ok(lives.then_some(ScannedProcess::Held(held)))
         }
-        // The id belongs to a thread, for which pidfd_open(2) fails with `EINVAL` or, on newer
-        // kernels, with `ENOENT`.
-        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
-            Ok(None)
-        }
-        // The process has exited, or no descriptor is free. A process that may be alive is reported
-        // without a pidfd.
+        // The process has exited, or the id belongs to a thread.
+        Ok(None) => Ok(None),
+        // For example, no descriptor is free. A process that may be alive is reported without a
+        // pidfd.
         Err(_) => match procfs::stat(pid) {
             Some(stat) => {
                 let process = ProcRef { pid, start_ticks: stat.start_ticks };

@@ -1,6 +1,7 @@
 //! Claims on commands: which task was the first to run a command in a directory.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use siding_model::id::TaskId;
 
@@ -22,13 +23,13 @@ impl StateDir {
         id: TaskId,
         still_runs: impl Fn(TaskId) -> bool,
     ) -> Result<Option<TaskId>, StoreError> {
-        let claimant = |directory| {
-            let link = file::read_link(&self.fd, &format!("{directory}/{same_key}"));
-            let first = link.ok().and_then(|text| text.parse().ok());
+        let read = |directory| file::read_link(&self.fd, &format!("{directory}/{same_key}")).ok();
+        let claimant = |link: Option<&str>| {
+            let first = link.and_then(|text| text.parse::<TaskId>().ok());
             first.filter(|first| self.is_marked_live(*first) && still_runs(*first))
         };
         // A task that an earlier version started has its claim in the old directory.
-        if let Some(first) = claimant(OLD_DEDUP_DIR) {
+        if let Some(first) = claimant(read(OLD_DEDUP_DIR).as_deref()) {
             return Ok(Some(first));
         }
         let name = format!("{DEDUP_DIR}/{same_key}");
@@ -38,16 +39,38 @@ impl StateDir {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(self.io_error("create", &name, error)),
             }
-            match claimant(DEDUP_DIR) {
+            let seen = read(DEDUP_DIR);
+            match claimant(seen.as_deref()) {
                 Some(first) => return Ok(Some(first)),
-                None => self.clear_claim(&name)?,
+                None => self.clear_claim(&name, seen.as_deref())?,
             }
         }
     }
 
-    /// Removes an abandoned claim. A directory of that name, which siding did not create, is moved
-    /// to the quarantine directory, so that no command fails or loops because of it.
-    fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
+    /// Removes a claim if it is still a link to `task`. Returns whether it was removed.
+    pub(crate) fn remove_claim(&self, name: &str, task: &str) -> bool {
+        let _lock = self.lock_claims();
+        file::read_link(&self.fd, name).is_ok_and(|now| now == task)
+            && file::remove(&self.fd, name).is_ok()
+    }
+
+    /// Acquires the lock under which a claim is read again and removed. Without this lock, a
+    /// process that has read the claim of an ended task could remove a claim that another process
+    /// has made since. `None` if the file system has no such lock.
+    fn lock_claims(&self) -> Option<OwnedFd> {
+        let directory = file::open_at(&self.fd, DEDUP_DIR, file::OpenMode::Directory).ok()?;
+        file::lock_exclusive(&directory).ok()?;
+        Some(directory)
+    }
+
+    /// Removes an abandoned claim, unless its target is no longer `seen`; `None` stands for an
+    /// entry that is not a link. A directory of that name, which siding did not create, is moved to
+    /// the quarantine directory, so that no command fails or loops because of it.
+    fn clear_claim(&self, name: &str, seen: Option<&str>) -> Result<(), StoreError> {
+        let _lock = self.lock_claims();
+        if file::read_link(&self.fd, name).ok().as_deref() != seen {
+            return Ok(());
+        }
         match file::remove(&self.fd, name) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
                 let wall = crate::sys::clock::unix_now().0;
@@ -85,5 +108,42 @@ mod tests {
         root.unmark_live(first, "key");
         assert_eq!(std::fs::read_dir(&old_dir).expect("is there").count(), 0);
         assert_eq!(claim(), None);
+    }
+
+    #[test]
+    fn one_of_several_tasks_replaces_an_abandoned_claim() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("opens");
+        let new_id = || root.new_id(TaskKind::LocalBash).expect("an id");
+        let ids = [(); 4].map(|()| new_id());
+        for id in ids {
+            root.mark_live(id).expect("marked");
+        }
+        for round in 0..200 {
+            let key = format!("key-{round}");
+            let link = root.path().join(DEDUP_DIR).join(&key);
+            std::os::unix::fs::symlink(new_id().to_string(), link).expect("own directory");
+            let claim = |id| root.claim_command(&key, id, |_| true).expect("works");
+            let first = std::thread::scope(|scope| {
+                let threads = ids.map(|id| scope.spawn(move || claim(id)));
+                let results = threads.map(|thread| thread.join().expect("ends"));
+                results.into_iter().filter(Option::is_none).count()
+            });
+            assert_eq!(first, 1, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_was_replaced_meanwhile_stays() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("opens");
+        let [ended, running] = [(); 2].map(|()| root.new_id(TaskKind::LocalBash).expect("an id"));
+        let name = format!("{DEDUP_DIR}/key");
+        let link = root.path().join(&name);
+        std::os::unix::fs::symlink(running.to_string(), &link).expect("own directory");
+        root.clear_claim(&name, Some(&ended.to_string())).expect("works");
+        root.clear_claim(&name, None).expect("works");
+        assert!(!root.remove_claim(&name, &ended.to_string()) && link.is_symlink());
+        assert!(root.remove_claim(&name, &running.to_string()) && !link.is_symlink());
     }
 }

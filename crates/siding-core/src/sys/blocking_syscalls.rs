@@ -166,6 +166,10 @@ pub fn by_wait_channel(wchan: &str) -> Option<BlockingSyscall> {
     let has = |part: &str| wchan.contains(part);
     Some(if has("nanosleep") {
         syscall("nanosleep", BlockingCall::Sleep, ArgumentLayout::Plain)
+    } else if has("ep_poll") {
+        // An interrupted epoll_wait(2) is not continued by restart_syscall(2), so its arguments are
+        // unknown.
+        syscall("epoll_wait", BlockingCall::Poll, ArgumentLayout::Plain)
     } else if has("poll") {
         // Of poll(2), ppoll(2) and select(2), only poll(2) is continued by restart_syscall(2), and
         // its arguments are still in the registers.
@@ -185,4 +189,19 @@ pub fn by_wait_channel(wchan: &str) -> Option<BlockingSyscall> {
     } else {
         return None;
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_channel_distinguishes_poll_and_epoll_wait() {
+        let name = |wchan| by_wait_channel(wchan).map(|known| (known.name, known.call));
+        assert_eq!(name("ep_poll"), Some(("epoll_wait", BlockingCall::Poll)));
+        for poll in ["do_sys_poll", "poll_schedule_timeout.constprop.0"] {
+            assert_eq!(name(poll), Some(("poll", BlockingCall::Poll)), "{poll}");
+        }
+        assert_eq!(name("pipe_read"), None);
+    }
 }

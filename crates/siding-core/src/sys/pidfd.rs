@@ -36,15 +36,7 @@ impl PidFd {
     /// `EACCES` if a process with this number lives, but `/proc` does not show its start time.
     /// Otherwise the I/O error of the system call.
     pub fn open(process: ProcRef) -> io::Result<Self> {
-        let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
-        let pid = Pid::from_raw(process.pid).ok_or_else(not_found)?;
-        let fd = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            // A thread that is not the main thread of a process has the number now. Linux 6.1 also
-            // fails like this for a reaped process whose group or session has another member (Linux
-            // 6.18 returns `ESRCH`).
-            Err(Errno::NOENT | Errno::INVAL) => return Err(not_found()),
-            opened => opened?,
-        };
+        let fd = open_number(process.pid)?;
         match procfs::stat(process.pid) {
             Some(stat) if stat.start_ticks == process.start_ticks => Ok(Self { fd, process }),
             None if !super::poll::is_readable(fd.as_fd()) => {
@@ -81,13 +73,10 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if there is no such process; `EINVAL` or `ENOENT` if the number belongs to a thread;
-    /// `EACCES` if the process lives and cannot be identified; otherwise the I/O error of the
-    /// system call.
+    /// `ESRCH` if there is no such process, even if a thread has the number; `EACCES` if the
+    /// process lives and cannot be identified; otherwise the I/O error of the system call.
     pub fn open_pid(pid: i32) -> io::Result<Self> {
-        let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
-        let number = Pid::from_raw(pid).ok_or_else(not_found)?;
-        let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
+        let fd = open_number(pid)?;
         // The number is looked up after the pidfd was opened. If the process died in between,
         // `process` may describe another process, but `is_dead` returns true.
         match procfs::identify(pid) {
@@ -163,6 +152,22 @@ impl PidFd {
             libc::ioctl(self.fd.as_raw_fd(), PIDFD_GET_INFO, std::ptr::from_mut(&mut info))
         };
         (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+    }
+}
+
+fn not_found() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESRCH)
+}
+
+/// Opens the process that has this number now. Fails with `ESRCH` if there is no such process.
+fn open_number(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or_else(not_found)?;
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        // A thread that is not the main thread of a process has the number now. Linux 6.1 also
+        // fails like this for a reaped process whose group or session has another member (Linux
+        // 6.18 returns `ESRCH`).
+        Err(Errno::NOENT | Errno::INVAL) => Err(not_found()),
+        opened => Ok(opened?),
     }
 }
 
@@ -270,6 +275,8 @@ mod tests {
         });
         let thread_number = receiver.recv().expect("is sent");
         assert!(is_not_found(ProcRef { pid: thread_number, ..own }) && !is_not_found(own));
+        assert!(matches!(PidFd::open_pid_if_present(thread_number), Ok(None)));
+        assert!(matches!(PidFd::open_pid_if_present(own.pid), Ok(Some(_))));
         drop(end);
         thread.join().expect("ends");
     }

@@ -2,12 +2,17 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// The number of bytes that a pipe accepts without blocking when poll(2) reports it as writable:
 /// the pipe then has a free page (PIPE_BUF, pipe(7)).
 pub const PIPE_BLOCK_BYTES: usize = 4096;
+
+/// Pause after a failed poll(2), in milliseconds.
+const FAILURE_PAUSE_MS: u64 = 50;
 
 /// Returns whether poll(2) reports data, an end of file, a hangup or an error for a descriptor,
 /// without waiting.
@@ -27,6 +32,22 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
 /// The I/O error of the system call.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout_ms: Option<u64>) -> io::Result<Vec<bool>> {
     poll_fds(fds, None, timeout_ms)
+}
+
+/// Like [`wait_readable`], for a loop that continues after a failure, for example because the
+/// kernel has no memory. After a failure, pauses for at most `FAILURE_PAUSE_MS`, so that the loop
+/// does not use up a core, and returns `None`.
+#[must_use]
+pub fn wait_readable_or_pause(
+    fds: &[BorrowedFd<'_>],
+    timeout_ms: Option<u64>,
+) -> Option<Vec<bool>> {
+    let ready = wait_readable(fds, timeout_ms).ok();
+    if ready.is_none() {
+        let pause_ms = timeout_ms.unwrap_or(FAILURE_PAUSE_MS).min(FAILURE_PAUSE_MS);
+        thread::sleep(Duration::from_millis(pause_ms));
+    }
+    ready
 }
 
 /// Calls poll(2) for input on `fds`, and for the given events on one more descriptor. Returns for
@@ -104,4 +125,28 @@ pub fn wait_readable_or_writable(
 pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ms: u64) -> io::Result<bool> {
     let ready = poll_fds(&[], Some((fd, PollFlags::OUT)), Some(timeout_ms))?;
     Ok(ready == [true])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+    use std::time::Instant;
+
+    use rustix::process::Resource;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_poll_is_followed_by_a_pause() {
+        // poll(2) fails for more descriptors than the process may have. The test is left out where
+        // that number is unusual.
+        let limit = rustix::process::getrlimit(Resource::Nofile).current;
+        let Some(limit) = limit.filter(|limit| *limit <= 1 << 22) else { return };
+        let null = std::fs::File::open("/dev/null").expect("is there");
+        let fds = vec![null.as_fd(); usize::try_from(limit).expect("small") + 1];
+        let started = Instant::now();
+        assert_eq!(wait_readable_or_pause(&fds, None), None);
+        assert!(started.elapsed() >= Duration::from_millis(FAILURE_PAUSE_MS));
+        assert_eq!(wait_readable_or_pause(&fds[..1], None), Some(vec![true]));
+    }
 }

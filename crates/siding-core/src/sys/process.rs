@@ -105,7 +105,9 @@ pub fn effective_uid() -> u32 {
 pub struct ChildUsage {
     /// The user and system CPU time, in milliseconds.
     pub cpu_ms: u64,
-    /// The largest resident memory of a single one of these processes, in bytes.
+    /// The largest resident memory of a single one of these processes, in bytes. At least the peak
+    /// of this process when it started a child, because execve(2) counts the memory that the child
+    /// had before.
     pub resident_bytes: u64,
 }
 

@@ -171,7 +171,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Returns every process ID that `/proc` shows; none if `/proc` cannot be read.
+/// Returns every process ID that `/proc` shows; none if `/proc` cannot be read completely.
 #[must_use]
 pub fn all_pids() -> Vec<i32> {
     use rustix::fs::{CWD, Mode, OFlags, RawDir};
@@ -182,7 +182,9 @@ pub fn all_pids() -> Vec<i32> {
     let mut pids = Vec::new();
     let mut entries = Vec::with_capacity(32 << 10);
     let mut entries = RawDir::new(proc, entries.spare_capacity_mut());
-    while let Some(Ok(entry)) = entries.next() {
+    while let Some(entry) = entries.next() {
+        // A part of the list would be taken for the whole list.
+        let Ok(entry) = entry else { return Vec::new() };
         pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
     }
     pids
@@ -397,6 +399,16 @@ pub fn pss_bytes(pid: i32) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Returns the peak resident memory of this process since its exec, in bytes (`VmHWM`,
+/// proc_pid_status(5)). `None` if the file in `/proc` cannot be read.
+#[must_use]
+pub fn self_peak_memory() -> Option<u64> {
+    let mut buffer = [0; 4096];
+    let text = String::from_utf8_lossy(read_into("/proc/self/status", &mut buffer)?);
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_ascii_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Returns the id of this boot.
 ///
 /// # Errors
@@ -404,8 +416,7 @@ pub fn pss_bytes(pid: i32) -> Option<u64> {
 /// The I/O error of the system call, for example if `/proc` is not mounted.
 pub fn boot_id() -> std::io::Result<BootId> {
     let mut buffer = [0; 64];
-    let path = "/proc/sys/kernel/random/boot_id";
-    let text = read_into(path, &mut buffer).ok_or_else(std::io::Error::last_os_error)?;
+    let text = try_read_into("/proc/sys/kernel/random/boot_id", &mut buffer)?;
     Ok(BootId(String::from_utf8_lossy(text).trim().to_owned()))
 }
 
@@ -499,7 +510,10 @@ mod tests {
         let open = || std::fs::File::open("/dev/null");
         let taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
         let shown = birthmark_from_limits_file(own);
+        let (boot, pids) = (boot_id(), all_pids());
         drop(taken);
+        assert!(boot.is_err_and(|error| is_out_of_resources(&error)));
+        assert!(pids.is_empty() && !all_pids().is_empty());
         assert!(shown.is_err_and(|error| is_out_of_resources(&error)));
         assert!(birthmark_from_limits_file(own).is_ok());
         assert!(
@@ -513,6 +527,7 @@ mod tests {
         let own = self_ref().expect("is there");
         assert!(count_open_descriptors(own.pid) >= 3 && count_open_descriptors(i32::MAX) == 0);
         assert!(pss_bytes(own.pid).is_some_and(|bytes| bytes > 100_000));
+        assert!(self_peak_memory().is_some_and(|bytes| bytes > 100_000));
         assert!(is_running(own));
         assert!(!is_running(ProcRef { start_ticks: own.start_ticks + 1, ..own }));
         assert!(command_line(own.pid, 256).expect("is there").contains("siding"));

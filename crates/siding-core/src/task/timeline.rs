@@ -5,6 +5,7 @@
 //! a timeline consists of the earlier events, which would stay in the memory of every viewer.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::UnixMs;
@@ -18,8 +19,8 @@ use crate::task::listing::{self, ListedTask};
 /// Maximum number of parent sessions that are followed. Siding never creates a longer chain.
 const MAX_PARENT_SESSIONS: usize = 32;
 
-/// Reads the tasks that have not ended before `since`. A task that was removed has no journal, so
-/// the result contains `None` or nothing for it.
+/// Reads the tasks that have not ended before `since`. A task that was removed or is being created
+/// has no journal, so the result contains `None` or nothing for it.
 ///
 /// # Errors
 ///
@@ -46,8 +47,12 @@ pub fn read_tasks(
 
 fn read_task(root: &StateDir, id: TaskId) -> Result<Option<TimelineTask>, JournalReadError> {
     let Ok(dir) = root.task_dir(id) else { return Ok(None) };
-    let task = TimelineTask::from_journal(&journal_file::read_bytes(&dir)?);
-    match task {
+    let bytes = match journal_file::read_bytes(&dir) {
+        // The task was removed after its directory was opened, or has no record yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result?,
+    };
+    match TimelineTask::from_journal(&bytes) {
         Ok(task) if task.task_id == id => Ok(Some(task)),
         // The journal is a copy of another task's.
         Ok(_) => Ok(None),
@@ -75,4 +80,22 @@ pub fn read_session_parents(root: &StateDir, tasks: &[TimelineTask]) -> SessionP
         }
     }
     parents
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::id::TaskKind;
+
+    use super::*;
+
+    #[test]
+    fn a_task_without_a_journal_is_no_failure() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("opens");
+        let id = root.new_id(TaskKind::LocalBash).expect("an id");
+        let _dir = root.create_task(id).expect("created");
+        root.mark_live(id).expect("marked");
+        let tasks = read_tasks(&root, UnixMs(0)).expect("listed");
+        assert!(matches!(tasks.as_slice(), [(read, Ok(None))] if *read == id), "{tasks:?}");
+    }
 }

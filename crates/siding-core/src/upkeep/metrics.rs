@@ -143,11 +143,14 @@ pub fn state_directory_bytes(
     let mut bytes = StateDirectoryBytes { max_tasks: max_tasks.0, ..Default::default() };
     bytes.tasks = ids.iter().map(|id| reap::stored_bytes(root, *id)).sum();
     for name in file::list_names(root).unwrap_or_default() {
+        // The tasks are counted above, without the walk below their directory.
+        if name == TASKS_DIR {
+            continue;
+        }
         let directory = file::open_at(root, &name, file::OpenMode::Directory).ok();
         let size = directory.map_or(0, |directory| file::allocated_below(directory, MAX_ENTRIES))
             + file::metadata_at(root, &name).map_or(0, |facts| facts.allocated_bytes);
         match name.as_str() {
-            TASKS_DIR => {}
             QUARANTINE_DIR | OLD_QUARANTINE_DIR => bytes.quarantine += size,
             name if name.starts_with(history_file) => bytes.history += size,
             _ => bytes.other += size,

@@ -47,7 +47,8 @@ fn tasks_within_their_budget_do_not_open_the_history() {
 }
 
 /// If no memory sample was taken, the history stores the peak of the command's largest process,
-/// which the kernel reports when the command has exited.
+/// which the kernel reports when the command has exited. For a small command the kernel reports the
+/// memory of the shim, which the history does not store.
 #[test]
 fn the_history_records_peak_memory() {
     const MIB: u64 = 1 << 20;
@@ -55,12 +56,12 @@ fn the_history_records_peak_memory() {
     let large = sandbox.puppet_line(&["--quiet", "grow", "90M"]);
     run_to_end(&sandbox, &large);
     run_to_end(&sandbox, "exit 0");
-    let peak = |of: &Value| of["peak_memory_bytes"].as_u64().expect("a peak was recorded");
+    let peak = |of: &Value| of["peak_memory_bytes"].as_u64();
     let runs = run_ok(&sandbox, &["history", "--json"]).json();
-    let (small, large) = (peak(&runs[0]), peak(&runs[1]));
-    assert!((MIB / 2..30 * MIB).contains(&small), "{small}");
+    let (small, large) = (peak(&runs[0]), peak(&runs[1]).expect("a peak was recorded"));
+    assert!(small.is_none_or(|bytes| (MIB / 2..8 * MIB).contains(&bytes)), "{small:?}");
     assert!((90 * MIB..140 * MIB).contains(&large), "{large}");
-    assert_eq!(read_stats(&sandbox).iter().map(peak).max(), Some(large));
+    assert_eq!(read_stats(&sandbox).iter().filter_map(peak).max(), Some(large));
     for command in ["history", "stats"] {
         let text = run_ok(&sandbox, &[command]).stdout_text();
         let size = siding_model::size::format_size(large);

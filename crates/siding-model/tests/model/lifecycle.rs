@@ -81,6 +81,23 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     assert_eq!(life.wake_at(), life.deadline().map(|deadline| deadline.plus_ms(grace_ms)));
 }
 
+/// A request that shortens the grace before the leader has started decides which signal it gets.
+#[test]
+fn a_second_stop_of_a_starting_task_replaces_the_signal() {
+    let stop = |grace_ms, signal| TaskEvent::StopAsked {
+        by: "user".to_owned(),
+        grace_ms: Some(grace_ms),
+        signal: Some(signal),
+    };
+    let now = sample_records::STARTED;
+    let mut life = Lifecycle::new(&sample_records::task_spec(), now);
+    for event in [stop(900, Signal::INT), stop(800, Signal::TERM), stop(850, Signal::INT)] {
+        life = life.step(&event, now).0;
+    }
+    let (_, effects) = life.step(&TaskEvent::Spawned { leader: sample_records::LEADER }, now);
+    assert!(effects.contains(&LifecycleEffect::Signal(Signal::TERM)), "{effects:?}");
+}
+
 /// A request that shortens the grace sends its signal, unless the tree has received it already.
 #[test]
 fn a_second_stop_sends_another_signal() {

@@ -9,21 +9,20 @@ use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 
 use crate::process_tree::ProcessTree;
+use crate::tree_kill::TreeKill;
 
 /// Returns the text of the proof that no process of a task is left, or of the reason why there is
-/// no proof. `ended` is the task's next phase. `gave_up` is whether the kill ended without a proof.
+/// no proof. `ended` is the task's next phase.
 pub(super) fn format_proof(
     tree: &ProcessTree,
     state: &TaskState,
     ended: &Phase,
-    gave_up: bool,
+    tree_kill: &TreeKill,
 ) -> &'static str {
     if matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. }) {
         "none: it was released and continues"
-    } else if gave_up {
-        "none: not everything could be ended"
     } else {
-        tree.proof(state)
+        tree_kill.missing_proof().unwrap_or_else(|| tree.proof(state))
     }
 }
 

@@ -32,7 +32,9 @@ pub(super) fn format_list(board: &TodoState, all: bool, owner: &TodoOwner) -> St
     }
     let _writing_to_string = match (board.is_empty(), shown.is_empty(), all) {
         (true, _, _) => writeln!(out, "The list is empty; create_task adds a to-do."),
+        (_, true, _) if completed == 1 => writeln!(out, "The only to-do is completed."),
         (_, true, _) => writeln!(out, "All {completed} to-dos are completed."),
+        (_, false, false) if completed == 1 => writeln!(out, "1 more is completed."),
         (_, false, false) if completed > 0 => writeln!(out, "{completed} more are completed."),
         _ => Ok(()),
     };

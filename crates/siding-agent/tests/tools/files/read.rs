@@ -71,7 +71,7 @@ fn a_large_file_is_read_only_as_far_as_requested() {
     let tools = Toolbox::new().with_file_tools();
     let scene = tool_context(&place.path("work"), &[]);
     let deep = json!({ "path": "huge", "offset": 9_000_000 });
-    assert_refused(tools.run(&scene, "read_file", deep, &cancel), &["was cancelled"]);
+    assert_refused(tools.run(&scene, "read_file", deep, &cancel), &["was canceled"]);
 }
 
 #[test]

@@ -68,9 +68,8 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         let is_full = gate.open_connections.load(Ordering::SeqCst) >= MAX_CONNECTIONS;
         let mut sources = vec![gate.control.as_fd()];
         sources.extend((!is_full).then(|| listener.as_fd()));
-        let Ok(ready) = poll::wait_readable(&sources, is_full.then_some(FULL_PAUSE_MS)) else {
-            continue;
-        };
+        let timeout = is_full.then_some(FULL_PAUSE_MS);
+        let Some(ready) = poll::wait_readable_or_pause(&sources, timeout) else { continue };
         if ready[0] {
             // A leader whose first program could not be executed starts again, in another
             // namespace, and sends a new listener. Any other event means that the task has ended,

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use siding_model::evidence::{BlockedOn, FdObject};
 
-use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO};
+use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO, STDERR_FIFO};
 use crate::sys::blocking_syscalls::ArgumentLayout;
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 
@@ -19,13 +19,15 @@ const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The FIFOs that are a task's standard input and output. A process that reads the input FIFO waits
-/// for input. Only the identity of the FIFO distinguishes this process from one that waits in a
-/// pipeline, because both sleep in the same kernel function.
+/// The FIFOs that are a task's standard input, output and error. A process that reads the input
+/// FIFO waits for input. Only the identity of the FIFO distinguishes this process from one that
+/// waits in a pipeline, because both sleep in the same kernel function.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownFds {
     input: Option<FdTarget>,
-    capture: Option<FdTarget>,
+    output: Option<FdTarget>,
+    /// `None` if the task has no separate standard error.
+    stderr: Option<FdTarget>,
 }
 
 impl KnownFds {
@@ -35,7 +37,8 @@ impl KnownFds {
     pub fn from_endpoint_dir(dir: impl AsFd) -> Self {
         Self {
             input: inspect_process::target_at(&dir, INPUT_FIFO),
-            capture: inspect_process::target_at(&dir, OUTPUT_FIFO),
+            output: inspect_process::target_at(&dir, OUTPUT_FIFO),
+            stderr: inspect_process::target_at(&dir, STDERR_FIFO),
         }
     }
 
@@ -48,7 +51,7 @@ impl KnownFds {
         };
         match target.kind {
             TargetKind::Fifo if is(self.input) => FdObject::TaskStdin,
-            TargetKind::Fifo if is(self.capture) => FdObject::OutputPipe,
+            TargetKind::Fifo if is(self.output) || is(self.stderr) => FdObject::OutputPipe,
             // An anonymous pipe is shown as `pipe:[INODE]`, a FIFO with its path (proc_pid_fd(5)).
             TargetKind::Fifo
                 if inspect_process::fd_path(pid, fd)
@@ -203,5 +206,33 @@ fn push_interests(fds: &mut Vec<(i32, bool)>, fd: i32, events: u32) {
     }
     if events & WRITE_EVENTS != 0 {
         fds.push((fd, false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+    use crate::sys::{file, procfs};
+
+    #[test]
+    fn the_fifos_of_a_task_are_distinguished_from_others() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let opened = std::fs::File::open(dir.path()).expect("it is there");
+        let names = [INPUT_FIFO, OUTPUT_FIFO, STDERR_FIFO, "other.fifo"];
+        for name in names {
+            file::create_fifo(&opened, name).expect("created");
+        }
+        let known = KnownFds::from_endpoint_dir(&opened);
+        let own = procfs::self_ref().expect("this process").pid;
+        let classify = |name: &str| {
+            let fifo = file::open_at(&opened, name, file::OpenMode::FifoReadWrite);
+            known.classify(own, fifo.expect("opened").as_raw_fd())
+        };
+        assert_eq!(
+            names.map(classify),
+            [FdObject::TaskStdin, FdObject::OutputPipe, FdObject::OutputPipe, FdObject::Fifo]
+        );
     }
 }

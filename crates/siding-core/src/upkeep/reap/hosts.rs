@@ -250,9 +250,6 @@ impl<'a> HostSweep<'a> {
 
     /// Sends SIGTERM to all processes that the host has left.
     fn terminate_all(&mut self, found: &[MarkedProcess]) {
-        if !found.is_empty() {
-            self.log = ReapLog::open(self.root).ok();
-        }
         for one in found {
             self.send_signal(one.process, Signal::TERM);
         }
@@ -313,6 +310,8 @@ impl<'a> HostSweep<'a> {
         if held.is_dead() || !is_marked {
             return false;
         }
+        // The first process may have been started after SIGTERM was sent.
+        self.log = self.log.take().or_else(|| ReapLog::open(self.root).ok());
         let is_new = self.signaled.get(&key).is_none_or(|touched| touched.signal != signal);
         let command = tree::command_for_report(process.pid);
         if is_new && let Some(log) = &self.log {
@@ -346,7 +345,7 @@ impl<'a> HostSweep<'a> {
                 pid: key.0,
                 command: tree::command_for_report(key.0),
                 why: self.unopened.get(&key).map_or_else(
-                    || survival_reason(key.0),
+                    || survival_reason(key.0, None),
                     |error| format!("it could not be signaled: {error}"),
                 ),
             })
@@ -358,7 +357,7 @@ impl<'a> HostSweep<'a> {
                     host: host(),
                     pid,
                     command,
-                    why: survival_reason(pid),
+                    why: survival_reason(pid, Some(signal)),
                 };
             }
             let signal = Some(signal.to_string());

@@ -208,9 +208,7 @@ pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, Reap
     for claim in stale_claims(root)? {
         // The claim is read again, because another launch of the same command may just have
         // replaced it.
-        if file::read_link(root, &claim.path).is_ok_and(|now| now == claim.task)
-            && file::remove(root, &claim.path).is_ok()
-        {
+        if root.remove_claim(&claim.path, &claim.task) {
             steps.push(claim.into_step());
         }
     }

@@ -293,7 +293,8 @@ impl SignaledOrphan {
         let Self { task: task_id, command, signal } = self;
         let pid = process.pid;
         if lives {
-            return ReapStep::StrayLeft { task_id, pid, command, why: survival_reason(pid) };
+            let why = survival_reason(pid, Some(signal));
+            return ReapStep::StrayLeft { task_id, pid, command, why };
         }
         ReapStep::StrayEnded { task_id, pid, command, signal: Some(signal.to_string()) }
     }
@@ -398,16 +399,33 @@ impl OrphanSweep<'_> {
     }
 }
 
-/// Returns the reason why a process survived SIGKILL, for the report.
-pub(super) fn survival_reason(pid: i32) -> String {
+/// Returns the reason why a process is left, for the report. `signal` is the last signal that was
+/// sent to the process.
+pub(super) fn survival_reason(pid: i32, signal: Option<Signal>) -> String {
     let own = process::effective_uid();
-    match procfs::uid(pid) {
-        Some(uid) if own != 0 && uid != own => {
-            format!("belongs to user {uid}, whom user {own} may not signal")
+    if let Some(uid) = procfs::uid(pid).filter(|uid| own != 0 && *uid != own) {
+        return format!("belongs to user {uid}, whom user {own} may not signal");
+    }
+    let state = procfs::stat(pid).map_or('?', |stat| stat.state);
+    if signal == Some(Signal::KILL) {
+        format!("did not die of SIGKILL within {} s (state {state})", KILL_TIMEOUT_MS / 1000)
+    } else {
+        format!("was not sent SIGKILL (state {state})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_a_sigkill_is_not_reported_as_one_that_survived_it() {
+        let own = procfs::self_ref().expect("this process").pid;
+        for signal in [None, Some(Signal::TERM)] {
+            let why = survival_reason(own, signal);
+            assert!(why.starts_with("was not sent SIGKILL (state "), "{why}");
         }
-        _ => {
-            let state = procfs::stat(pid).map_or('?', |stat| stat.state);
-            format!("did not die of SIGKILL within {} s (state {state})", KILL_TIMEOUT_MS / 1000)
-        }
+        let why = survival_reason(own, Some(Signal::KILL));
+        assert!(why.starts_with("did not die of SIGKILL within 5 s (state "), "{why}");
     }
 }

@@ -57,7 +57,7 @@ fn wait_for_task(
 }
 
 fn poll_readable(source: BorrowedFd<'_>, timeout_ms: u64) -> bool {
-    // poll(2) can fail only because the kernel has no memory left. The caller then reads without
-    // waiting first.
-    poll::wait_readable(&[source], Some(timeout_ms)).map_or(true, |ready| ready == [true])
+    // poll(2) can fail only because the kernel has no memory left. The caller then reads after a
+    // pause.
+    poll::wait_readable_or_pause(&[source], Some(timeout_ms)).is_none_or(|ready| ready == [true])
 }

@@ -124,7 +124,11 @@ pub(super) fn second_stop_shortens(turn: &TraceStep, spec: &TaskSpec) -> RuleRes
             require(intent.grace == asked.min(first.grace), || {
                 format!("{:?} made {:?} of {:?}", turn.event, intent.grace, first.grace)
             })?;
-            require(first.reason == intent.reason, || format!("{first:?} became {intent:?}"))
+            let is_shorter = intent.grace < first.grace;
+            let signal = new_signal.filter(|_| is_shorter).unwrap_or(first.signal);
+            require((&first.reason, signal) == (&intent.reason, intent.signal), || {
+                format!("{first:?} became {intent:?}")
+            })
         }
         (
             Phase::Stopping { intent: first, .. } | Phase::Starting { stop: Some(first) },

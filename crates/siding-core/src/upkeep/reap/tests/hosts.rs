@@ -1,9 +1,11 @@
+use std::cell::Cell;
 use std::os::unix::process::CommandExt as _;
 
 use siding_model::host::{HOST_RECORD_FORMAT, HostRecord};
 use siding_model::id::HostMark;
 
 use super::*;
+use crate::host::HostFiles;
 
 impl ReapFixture {
     fn add_host(&self, host: ProcRef) -> HostMark {
@@ -64,6 +66,25 @@ fn a_dry_run_predicts_the_steps_for_an_ended_host() {
     assert_eq!(without_signals(done), planned);
     assert!(!relay.runs() && spared.runs());
     assert!(!relay_socket.exists() && !host_socket.exists());
+}
+
+#[test]
+fn the_kill_of_a_process_that_was_started_late_is_logged() {
+    let place = ReapFixture::new();
+    let mark = place.add_host(DEAD_PROCESS);
+    let files = HostFiles::open(&place.root, mark).expect("its directory");
+    let record = files.record().expect("its record");
+    let late = Cell::new(None);
+    let start = || {
+        let child = MarkedChild::start_program(mark.birthmark(), &mut MarkedChild::program());
+        late.set(Some(child));
+    };
+    let steps = super::super::hosts::end_host(&place.root, &files, &record, &start);
+    assert_eq!(step_kinds(&steps), ["host_process_ended"]);
+    let late = late.take().expect("was started");
+    let log = std::fs::read_to_string(place.path("reaped.log")).expect("is there");
+    let pid = format!("\"pid\":{},", late.0.id());
+    assert!(log.contains(&pid) && log.contains("SIGKILL"), "{log}");
 }
 
 /// The start of such a host crashed before any process was marked.

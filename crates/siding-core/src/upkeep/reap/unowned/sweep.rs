@@ -78,7 +78,7 @@ impl<'l> TreeSweep<'l> {
                 rule,
                 pid: process.pid,
                 command,
-                why: survival_reason(process.pid),
+                why: survival_reason(process.pid, signal),
             }
         };
         self.targets.into_iter().map(step).chain(failed).collect()
