@@ -238,7 +238,7 @@ impl EventLoop {
     }
 
     fn on_results(&mut self) {
-        while let Some(result) = self.acts.next_result() {
+        for result in self.acts.take_results() {
             self.is_dirty = true;
             match result {
                 ActResult::Message(text) => self.app.show_message(text),
