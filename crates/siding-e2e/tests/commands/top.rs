@@ -285,6 +285,22 @@ fn a_missing_pager_is_reported() {
     }
 }
 
+/// The page of a task that was removed says so.
+#[test]
+fn the_page_of_a_removed_task_names_the_removal() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "exit 3");
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("exited 3");
+    terminal.send_keys(&format!("{ENTER}6"));
+    terminal.wait_for_row(&format!("{:<13}{id}", "id"));
+    let _removed = run_ok(&sandbox, &["rm", "--force", &id]);
+    terminal.wait_for_row(&format!("{id} was removed"));
+    terminal.send_keys("qq");
+    let _ended = top.wait().expect_code(0);
+}
+
 /// An adopted process is released after a confirmation, and continues to run.
 #[test]
 fn an_adopted_process_is_released() {
