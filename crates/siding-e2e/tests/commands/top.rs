@@ -138,7 +138,7 @@ fn actions_are_confirmed_and_reported() {
     let top = top_on(&sandbox, &terminal, &[]).spawn();
     terminal.wait_for_row("  1 running");
     terminal.send_keys("e");
-    terminal.wait_for_row("extend by: Enter for 30m");
+    terminal.wait_for_row(&format!("extend {reader} by: Enter for 30m"));
     terminal.send_keys("\r");
     terminal.wait_for_row(&format!("{reader} ends in"));
     terminal.send_keys("iyes\r");

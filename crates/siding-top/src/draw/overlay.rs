@@ -10,6 +10,9 @@ use crate::geometry::{BOX_MARGIN_COLUMNS, Cursor, box_columns, box_height, box_t
 use crate::help::help_lines;
 use crate::theme::Tone;
 
+/// Minimum width of a screen whose input lines name their task.
+const MIN_LABEL_WITH_ID_COLUMNS: usize = 60;
+
 /// Draws the help or the report over the list or page, if one is open, and then the last line.
 /// Returns the position of the cursor.
 pub(super) fn draw_overlay(app: &App, canvas: &mut Canvas) -> Cursor {
@@ -95,15 +98,24 @@ fn detail_hints(detail: &Detail) -> String {
     format!("{state}, {written}{below}  ? keys  f follow  / search  E error  q back")
 }
 
+/// Returns the text in front of an input line. Over the list it names the task, because another
+/// task may be the selected one meanwhile.
+fn prompt_label(app: &App, kind: &PromptKind) -> String {
+    let names_task = app.detail.is_none() && app.columns >= MIN_LABEL_WITH_ID_COLUMNS;
+    match kind {
+        PromptKind::Filter => "filter: ".to_owned(),
+        PromptKind::Search => "search: ".to_owned(),
+        PromptKind::Input(id) if names_task => format!("input to {id}: "),
+        PromptKind::Extend(id) if names_task => format!("extend {id} by: "),
+        PromptKind::Input(_) => "input: ".to_owned(),
+        PromptKind::Extend(_) => "extend by: ".to_owned(),
+    }
+}
+
 fn draw_prompt(app: &App, canvas: &mut Canvas, kind: &PromptKind, text: &str) -> Cursor {
     let row = app.rows - 1;
-    let label = match kind {
-        PromptKind::Filter => "filter: ",
-        PromptKind::Search => "search: ",
-        PromptKind::Input(_) => "input: ",
-        PromptKind::Extend(_) => "extend by: ",
-    };
-    let mut column = canvas.text(0, row, app.columns, label, app.theme.style(Tone::Strong));
+    let label = prompt_label(app, kind);
+    let mut column = canvas.text(0, row, app.columns, &label, app.theme.style(Tone::Strong));
     let style = app.theme.style(Tone::Normal);
     // Only the end of a long text is visible.
     let room = app.columns.saturating_sub(column + 1);

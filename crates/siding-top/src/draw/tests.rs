@@ -156,12 +156,16 @@ fn an_input_line_names_its_default_and_the_error_of_its_text() {
     let mut app = sample_app(80, 8);
     drawn(&mut app);
     app.on_key(siding_model::key_input::Key::Char('e'));
-    assert_eq!(drawn(&mut app)[7], "extend by: Enter for 30m, or a duration such as 5m");
+    let label = "extend b-b00000000000 by:";
+    let note = "Enter for 30m, or a duration such as 5m";
+    assert_eq!(drawn(&mut app)[7], format!("{label} {note}"));
     app.on_key(siding_model::key_input::Key::Char('5'));
     app.on_key(siding_model::key_input::Key::Enter);
     let lines = drawn(&mut app);
-    assert_eq!(lines[7], "extend by: 5");
+    assert_eq!(lines[7], format!("{label} 5"));
     assert!(lines[6].starts_with("`5` has no unit; write `5s`"), "{}", lines[6]);
+    app.columns = 40;
+    assert_eq!(drawn(&mut app)[7], "extend by: 5");
 }
 
 #[test]
