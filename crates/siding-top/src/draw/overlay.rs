@@ -1,7 +1,7 @@
 //! Draws the last line of the screen and the boxes over the page.
 
 use siding_model::size::size_in_words;
-use siding_model::text::{display_width, one_line};
+use siding_model::text::{display_width, one_line, wrap_text};
 
 use super::{Canvas, fit};
 use crate::app::{App, DEFAULT_EXTENSION, Message, Overlay, PromptKind};
@@ -10,6 +10,9 @@ use crate::geometry::{BOX_MARGIN_COLUMNS, Cursor, box_columns, box_height, box_t
 use crate::help::help_lines;
 use crate::theme::Tone;
 
+/// Maximum number of rows of a message or a question, and its maximum share of the screen.
+const MAX_SENTENCE_ROWS: usize = 3;
+const SENTENCE_SCREEN_SHARE: usize = 4;
 /// Minimum width of a screen whose input lines name their task.
 const MIN_LABEL_WITH_ID_COLUMNS: usize = 60;
 
@@ -61,8 +64,7 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     }
     if let Some(Overlay::Confirmation { question, .. }) = &app.overlay {
         // The answers are at the start, so that they are visible in a narrow terminal.
-        let text = format!("y/n: {question}");
-        canvas.text(0, row, app.columns, &text, app.theme.style(Tone::Warning));
+        draw_sentence(app, canvas, row, &format!("y/n: {question}"), Tone::Warning);
         return None;
     }
     if let Some(message) = app.visible_message() {
@@ -80,8 +82,23 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
 
 fn draw_message(app: &App, canvas: &mut Canvas, row: usize, message: &Message) {
     let tone = if message.is_error { Tone::Bad } else { Tone::Strong };
-    canvas.clear(0, row, app.columns);
-    canvas.text(0, row, app.columns, &message.text, app.theme.style(tone));
+    draw_sentence(app, canvas, row, &message.text, tone);
+}
+
+/// Draws a text whose last row is at `last_row`. A text that is wider than the screen also covers
+/// rows above this one, and is cut if it needs too many.
+fn draw_sentence(app: &App, canvas: &mut Canvas, last_row: usize, text: &str, tone: Tone) {
+    let mut rows = wrap_text(&one_line(text, usize::MAX), app.columns);
+    let max_rows = (app.rows / SENTENCE_SCREEN_SHARE).clamp(1, MAX_SENTENCE_ROWS);
+    if rows.len() > max_rows {
+        let rest = rows.split_off(max_rows - 1);
+        rows.push(rest.join(" "));
+    }
+    let first_row = (last_row + 1).saturating_sub(rows.len());
+    for (number, text) in rows.iter().enumerate() {
+        canvas.clear(0, first_row + number, app.columns);
+        canvas.text(0, first_row + number, app.columns, text, app.theme.style(tone));
+    }
 }
 
 fn detail_hints(detail: &Detail) -> String {
