@@ -46,6 +46,7 @@ fn show_prints_the_state_of_a_task_on_one_screen() {
     assert!(text.starts_with(&format!("{id}  stopped by user\n")), "{text}");
     let ended = field_values(&text, "was ended");
     assert!(ended.iter().any(|row| row.starts_with(&format!("{} SIGTERM", member.pid))), "{text}");
+    assert!(!text.contains("\nnext") && !text.contains("\nnote"), "{text}");
 }
 
 /// Promise P37: `siding show` prints what a shell's exit code hides: the status of each pipeline
@@ -59,7 +60,7 @@ fn show_prints_the_final_directory_and_pipeline_statuses() {
     assert_eq!(field_values(&text, "ended in"), ["/"]);
     assert_eq!(field_values(&text, "pipeline"), ["1 | 0"]);
     assert!(
-        field_values(&text, "next").join(" ").contains("failed, although the exit code is 0"),
+        field_values(&text, "note").join(" ").contains("failed, although the exit code is 0"),
         "{text}"
     );
     let view = show_task(&sandbox, &id);
