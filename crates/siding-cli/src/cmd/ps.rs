@@ -206,7 +206,7 @@ impl Args {
             views.len()
         };
         let color = ColorMode::for_stdout();
-        out::print(&render::task_table(&views[..shown], color, stdout::text_columns()))?;
+        out::print(&render::task_table(&views[..shown], color, stdout::table_columns()))?;
         let more = unopened + views.len() - shown;
         if more > 0 {
             errln!("siding: {more} more have ended; --all lists them");

@@ -24,7 +24,6 @@ use crate::failure::Failure;
 use crate::render::color::ColorMode;
 use crate::render::out::{self, ReaderState};
 use crate::run_history;
-use crate::stdout;
 
 /// Shortest time in milliseconds between two paints if no signal arrives. It is also the interval
 /// of the paints while a task runs.
@@ -98,8 +97,7 @@ impl Args {
         let running: Vec<TaskId> =
             view.tasks().take_while(|task| task.is_live()).map(LiveTask::id).take(rows).collect();
         view.sample(&running);
-        let width = columns.min(stdout::TEXT_COLUMNS);
-        let list = |color| self.format_live_list(view, sessions.as_ref(), color, width);
+        let list = |color| self.format_live_list(view, sessions.as_ref(), color, columns);
         Ok(fit_lines(list(ColorMode::for_stdout()), || list(ColorMode::Off), columns, rows))
     }
 
