@@ -19,6 +19,7 @@ mod failure;
 mod guard_rules;
 mod hyperlink;
 mod install;
+mod key_reader;
 mod notify_way;
 mod pager;
 mod render;

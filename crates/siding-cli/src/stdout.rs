@@ -17,19 +17,25 @@ const MIN_BESIDE_COLUMNS: usize = 24;
 /// Indentation of a text that starts below its heading.
 const BELOW_INDENT_COLUMNS: usize = 4;
 
-/// The columns of text on standard output: the maximum, until [`measure_terminal`] is called.
+/// The columns of standard output: [`TEXT_COLUMNS`], unless [`measure_terminal`] has found a
+/// terminal.
 static MEASURED_COLUMNS: AtomicUsize = AtomicUsize::new(TEXT_COLUMNS);
 
-/// Adapts [`text_columns`] to standard output if that is a terminal.
+/// Adapts [`text_columns`] and [`table_columns`] to standard output if that is a terminal.
 pub(crate) fn measure_terminal() {
     if let Some(columns) = terminal::columns(io::stdout()) {
-        let columns = columns.clamp(MIN_TEXT_COLUMNS, TEXT_COLUMNS);
-        MEASURED_COLUMNS.store(columns, Ordering::Relaxed);
+        MEASURED_COLUMNS.store(columns.max(MIN_TEXT_COLUMNS), Ordering::Relaxed);
     }
 }
 
 /// Returns the columns of text for people: [`TEXT_COLUMNS`], or fewer on a narrow terminal.
 pub(crate) fn text_columns() -> usize {
+    table_columns().min(TEXT_COLUMNS)
+}
+
+/// Returns the columns of a table whose last column has long values: those of the terminal, and
+/// [`TEXT_COLUMNS`] for a pipe or a file.
+pub(crate) fn table_columns() -> usize {
     MEASURED_COLUMNS.load(Ordering::Relaxed)
 }
 

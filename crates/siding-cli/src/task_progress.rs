@@ -116,7 +116,7 @@ impl<'r> TaskProgress<'r> {
         let id = task.dir.id();
         if self.last_line.as_ref().is_none_or(|(of, size, _)| (*of, *size) != (id, bytes)) {
             // A line that cannot be read is left out, because the wait does not depend on it.
-            let line = output::last_line(&task.dir, task.state.spec.keep_head, bytes);
+            let line = output::last_line(&task.dir);
             self.last_line = Some((id, bytes, line.unwrap_or_default()));
         }
         self.last_line.as_ref().map_or("", |(_, _, line)| line)

@@ -33,9 +33,32 @@ impl Changes {
             && self.sessions.is_empty()
     }
 
+    /// Returns whether the task appeared, ended, changed or was removed.
+    #[must_use]
+    pub fn contains(&self, id: TaskId) -> bool {
+        let sets = [&self.appeared, &self.ended, &self.changed, &self.removed];
+        sets.iter().any(|set| set.contains(&id))
+    }
+
     /// Removes from `changed` the tasks that another set contains.
     pub(crate) fn retain_exclusive(&mut self) {
         let Self { appeared, ended, changed, removed, .. } = self;
         changed.retain(|id| !appeared.contains(id) && !ended.contains(id) && !removed.contains(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_change_concerns_its_task() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let set = || BTreeSet::from([id]);
+        assert!(!Changes::default().contains(id));
+        assert!(Changes { appeared: set(), ..Changes::default() }.contains(id));
+        assert!(Changes { ended: set(), ..Changes::default() }.contains(id));
+        assert!(Changes { changed: set(), ..Changes::default() }.contains(id));
+        assert!(Changes { removed: set(), ..Changes::default() }.contains(id));
     }
 }

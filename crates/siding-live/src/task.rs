@@ -194,6 +194,11 @@ impl LiveTask {
 }
 
 impl LiveNotice {
+    /// Returns whether the notice is reserved for the task's caller.
+    pub(crate) const fn is_reserved(&self) -> bool {
+        self.reserved_until.is_some()
+    }
+
     /// Describes a notice that is not counted as unread yet.
     pub(crate) fn new(notice: &Notice, state: &TaskState, boot: &BootId, now: MonotonicMs) -> Self {
         Self {

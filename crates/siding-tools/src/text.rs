@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
+use siding_core::output;
 use siding_core::sys::clock;
 use siding_core::task::port_conflict::port_conflict_advice;
 use siding_core::task::view::ViewDetail;
@@ -17,8 +17,8 @@ use crate::structured::{self, RunDetails, TaskSummary};
 
 pub use crate::structured::LINE_COLUMNS;
 
-/// Maximum number of bytes of text from which the last line of an output is taken.
-const LAST_LINE_BYTES: usize = 400;
+/// Maximum width of the last line of an output, in columns.
+const LAST_LINE_COLUMNS: usize = 400;
 /// Maximum width of the text about a survivor of a stop, in columns.
 const SURVIVOR_COLUMNS: usize = 120;
 
@@ -97,25 +97,12 @@ pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }
 
-/// Returns the last line of a task's output; `None` if the line is blank or missing, or if the
-/// output cannot be read.
+/// Returns the last line of a task's output; `None` if there is none, or if the output cannot be
+/// read.
 #[must_use]
 pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
-    let keep_head = snapshot.state.spec.keep_head;
-    let from = output::last_lines_offset(&snapshot.dir, keep_head, 0, 1).ok()?;
-    let query = OutputQuery {
-        from,
-        filter: LineFilter::Everything,
-        last_lines: Some(1),
-        limit: TextLimit::HeadTail(LAST_LINE_BYTES),
-    };
-    let mut text = String::new();
-    output::read(&snapshot.dir, keep_head, StreamState::Growing, &query, |part| {
-        text.push_str(part);
-        Ok(())
-    })
-    .ok()?;
-    text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
+    let line = output::last_line(&snapshot.dir).ok().filter(|line| !line.is_empty())?;
+    Some(one_line(&line, LAST_LINE_COLUMNS))
 }
 
 /// Returns a text with the processes that a stop could not terminate and, if it is unproven that no

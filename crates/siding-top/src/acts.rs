@@ -77,12 +77,13 @@ impl Acts {
         self.wake.as_fd()
     }
 
-    /// Returns a result that has arrived. When the descriptor is readable, call this until it
-    /// returns `None`.
-    pub(crate) fn next_result(&self) -> Option<ActResult> {
-        let result = self.results.try_recv().ok()?;
-        let _best_effort = file::read(&self.wake, &mut [0]);
-        Some(result)
+    /// Returns the results that have arrived. Call this when the descriptor is readable.
+    pub(crate) fn take_results(&self) -> Vec<ActResult> {
+        // A thread sends its result before the byte. The bytes are therefore removed first: a byte
+        // that arrives after its result was taken causes a call without a result. A byte that
+        // remained in the pipe would keep the descriptor readable.
+        while file::read(&self.wake, &mut [0; 64]).is_ok_and(|count| count > 0) {}
+        self.results.try_iter().collect()
     }
 
     /// Starts a thread that carries out an action.
@@ -222,4 +223,23 @@ fn extend(
         format(left),
         format(deadline(&after))
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_follows_its_taken_result_is_removed() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
+        let acts = Acts::new(&root, c"siding").expect("a pipe");
+        let result = ActResult::Message("done".to_owned());
+        acts.sender.send(result.clone()).expect("a receiver");
+        assert_eq!(acts.take_results(), [result]);
+        file::write(&acts.notify, b"x").expect("an empty pipe");
+        assert!(acts.take_results().is_empty());
+        let error = file::read(&acts.wake, &mut [0]).expect_err("an empty pipe");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
 }

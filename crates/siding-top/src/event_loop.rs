@@ -238,7 +238,7 @@ impl EventLoop {
     }
 
     fn on_results(&mut self) {
-        while let Some(result) = self.acts.next_result() {
+        for result in self.acts.take_results() {
             self.is_dirty = true;
             match result {
                 ActResult::Message(text) => self.app.show_message(text),
@@ -365,18 +365,17 @@ impl EventLoop {
     fn update_detail(&mut self, changes: Option<&Changes>) {
         let Some(detail) = &mut self.app.detail else { return };
         let id = detail.id;
-        let is_affected = changes.is_none_or(|changes| {
-            [&changes.appeared, &changes.ended, &changes.changed]
-                .iter()
-                .any(|set| set.contains(&id))
-                || !changes.sessions.is_empty()
-        });
+        let is_affected =
+            changes.is_none_or(|changes| changes.contains(id) || !changes.sessions.is_empty());
         if !is_affected {
             return;
         }
         let Some(task) = self.view.task(id) else {
-            self.app.show_error(format!("{id} was removed"));
-            return;
+            let text = match self.view.unreadable().get(&id) {
+                Some(why) => format!("{id} cannot be read: {why}"),
+                None => format!("{id} was removed"),
+            };
+            return self.app.show_error(text);
         };
         let present = Self::present();
         detail.set_lines(panes::tab_lines(detail.tab, &self.view, task, present.awake));

@@ -121,7 +121,7 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
 fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
     let receipts = siding_live::read_receipts(root, task);
     let format_notice = |(notice, receipt): (&LiveNotice, &NoticeReceipt)| {
-        let is_missing = receipt.receivers.is_empty() && receipt.is_unread;
+        let is_missing = receipt.receivers.is_empty() && !receipt.is_reserved;
         let tone = if is_missing { Tone::Warning } else { Tone::Faint };
         let (kind, received) = (notice_kind(notice.kind), receipt.describe());
         let at = clock::format_local_time(notice.at);

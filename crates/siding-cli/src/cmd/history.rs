@@ -107,5 +107,5 @@ fn format_table(runs: &[Run], color: ColorMode) -> String {
         ("MEMORY", Align::Right),
         ("HOW", Align::Left),
     ];
-    format_grid(titles, "COMMAND", &rows, color, stdout::text_columns())
+    format_grid(titles, "COMMAND", &rows, color, stdout::table_columns())
 }

@@ -46,7 +46,7 @@ Examples:
   siding ps --all           every task that is kept
   siding ps --running       running tasks
   siding ps --session S     tasks of one session
-  siding ps --watch         the list, kept up to date until Ctrl-C
+  siding ps --watch         the list, kept up to date until q or Ctrl-C
   siding ps --json          every task, as a list; --running for fewer")]
 pub(crate) struct Args {
     /// List every task that is kept
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// List only the tasks of this session and of its subagents
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
-    /// Keep the list on this terminal up to date until Ctrl-C
+    /// Keep the list on this terminal up to date until q or Ctrl-C
     ///
     /// Killed shims are replaced only at the start.
     #[arg(short, long, conflicts_with = "json")]
@@ -206,7 +206,7 @@ impl Args {
             views.len()
         };
         let color = ColorMode::for_stdout();
-        out::print(&render::task_table(&views[..shown], color, stdout::text_columns()))?;
+        out::print(&render::task_table(&views[..shown], color, stdout::table_columns()))?;
         let more = unopened + views.len() - shown;
         if more > 0 {
             errln!("siding: {more} more have ended; --all lists them");

@@ -105,7 +105,7 @@ fn format_table(summaries: &[RunSummary], color: ColorMode) -> String {
         ("LAST", Align::Right),
         ("RECENT", Align::Right),
     ];
-    format_grid(titles, "COMMAND", &rows, color, stdout::text_columns())
+    format_grid(titles, "COMMAND", &rows, color, stdout::table_columns())
 }
 
 fn format_quantile(quantile: Option<Quantile>) -> String {

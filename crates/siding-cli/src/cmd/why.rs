@@ -15,9 +15,6 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
-/// Maximum size of the excerpt from which the last line of an ended task's output is taken.
-const TAIL_BYTES: usize = 4096;
-
 /// Explains why a task is quiet: which of its processes waits, and for what.
 ///
 /// The task's shim takes two samples, 150 ms apart. Each sample reads from the kernel in which
@@ -64,7 +61,9 @@ impl Args {
     /// Prints how a task ended, and acknowledges the notice of its end.
     fn print_end(&self, root: &StateDir, task: &Task) -> Result<(), Failure> {
         let view = task.view(root, ViewDetail::Brief);
-        let tail = last_output_line(task)?;
+        let tail = output::last_line(&task.dir).map_err(|error| {
+            Failure::new(format!("task {}: could not read its output: {error}", task.dir.id()))
+        })?;
         let reader = if self.json {
             render::json::print_to_reader(&WhyView::ended(
                 view.task_id,
@@ -92,18 +91,6 @@ fn request_why(root: &StateDir, id: TaskId) -> Result<Option<WhyView>, Failure> 
             Err(Failure::new(error).with_hint(format!("`siding show {id}` shows its state")))
         }
     }
-}
-
-/// Returns the last line of a task's output that is not blank, or an empty text.
-fn last_output_line(task: &Task) -> Result<String, Failure> {
-    let excerpt = output::excerpt(&task.dir, task.state.spec.keep_head, TAIL_BYTES);
-    let text = excerpt
-        .map_err(|error| {
-            Failure::new(format!("task {}: could not read its output: {error}", task.dir.id()))
-        })?
-        .text;
-    let last = text.lines().rev().find(|line| !line.trim().is_empty());
-    Ok(last.unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

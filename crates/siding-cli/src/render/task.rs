@@ -6,6 +6,7 @@ use std::time::Duration;
 use siding_core::sys::clock;
 use siding_model::advice::until_deadline;
 use siding_model::duration::{format_duration, format_duration_exact};
+use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 use siding_model::size::{format_size as size, size_in_words};
 use siding_model::task_view::{MonitorView, PlacementKind, TaskView};
@@ -54,9 +55,7 @@ pub(crate) fn task_screen(
         sheet.add_stop_report(report);
     }
     sheet.add_last_lines(view);
-    if let Some(message) = &view.message {
-        sheet.add_words("next", message);
-    }
+    sheet.add_message(view);
     sheet.text
 }
 
@@ -309,6 +308,16 @@ impl TaskScreen {
         self.text.push('\n');
     }
 
+    /// Adds the next step, or for an ended task the explanation of its end.
+    fn add_message(&mut self, view: &TaskView) {
+        match (&view.outcome, &view.message) {
+            // The lines above have already said who stopped the task, and what was ended.
+            (_, None) | (Some(Outcome::Stopped { .. }), _) => {}
+            (Some(_), Some(message)) => self.add_words("note", message),
+            (None, Some(message)) => self.add_words("next", message),
+        }
+    }
+
     /// Adds siding's own words, wrapped to the width of the values.
     fn add_words(&mut self, label: &str, words: &str) {
         self.add_block(label, &wrap_words(words, self.value_columns()));
@@ -356,7 +365,6 @@ fn format_remaining(total: usize, shown: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::outcome::Outcome;
     use siding_model::record::{EndedProcess, OutputGap, Survivor};
 
     use super::super::LINE_COLUMNS;
@@ -387,9 +395,23 @@ mod tests {
                  output       1.4 KiB, 500 bytes no longer kept, from offset 500 to 1000\n\
                  \x20            /s/tasks/b-4k7q0n2m8x5t/output\n\
                  -- last 10 lines --\n{lines}--\n\
-                 next         look at line 11\n"
+                 note         look at line 11\n"
             )
         );
+    }
+
+    #[test]
+    fn the_message_is_a_next_step_only_while_the_task_runs() {
+        let last_line = |mut view: TaskView| {
+            view.message = Some("words".to_owned());
+            let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(last_line(running_task()), "next         words");
+        let failed = Outcome::FailedToStart { error: "no such file".to_owned() };
+        assert_eq!(last_line(ended_task(failed)), "note         words");
+        let stopped = Outcome::Stopped { by: "user".to_owned() };
+        assert!(!last_line(ended_task(stopped)).contains("words"));
     }
 
     #[test]

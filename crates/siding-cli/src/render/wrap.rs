@@ -1,7 +1,7 @@
 //! Wraps long texts into lines of bounded width.
 
 use siding_model::task_view::TaskView;
-use siding_model::text::{one_line, wrap_words};
+use siding_model::text::{one_line, wrap_text, wrap_words};
 
 use crate::hyperlink::link_outputs;
 use crate::stderr;
@@ -11,23 +11,15 @@ const NOTE_LEAD: &str = "siding: ";
 const NOTE_INDENT: &str = "        ";
 
 /// Wraps an untrusted text into at most `lines` lines of `columns` columns each, escaped for
-/// printing. Omitted text is replaced by `…`.
+/// printing. Lines are broken between words, or inside a word that is longer than a line. Omitted
+/// text is replaced by `…`.
 pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<String> {
-    let safe = one_line(text, usize::MAX);
-    let mut rest = safe.as_str();
-    let mut wrapped = Vec::new();
-    loop {
-        let line = one_line(rest, columns);
-        let taken = match line.strip_suffix('…') {
-            Some(start) if line != rest && wrapped.len() + 1 < lines && !start.is_empty() => start,
-            Some(_) | None => {
-                wrapped.push(line);
-                return wrapped;
-            }
-        };
-        wrapped.push(taken.to_owned());
-        rest = &rest[taken.len()..];
+    let mut wrapped = wrap_text(&one_line(text, usize::MAX), columns);
+    if wrapped.len() > lines {
+        let rest = wrapped.split_off(lines.saturating_sub(1));
+        wrapped.push(one_line(&rest.join(" "), columns));
     }
+    wrapped
 }
 
 /// Prints a note of siding on standard error, because standard output is reserved for the command's
@@ -70,8 +62,10 @@ mod tests {
         assert_eq!(wrap_untrusted("short", 10, 3), ["short"]);
         assert_eq!(wrap_untrusted("", 10, 3), [""]);
         assert_eq!(wrap_untrusted("abcdefghij", 10, 3), ["abcdefghij"]);
-        assert_eq!(wrap_untrusted("abcdefghijklmno", 6, 9), ["abcde", "fghij", "klmno"]);
-        assert_eq!(wrap_untrusted("abcdefghijklmno", 6, 2), ["abcde", "fghij…"]);
+        assert_eq!(wrap_untrusted("abcdefghijklmno", 6, 9), ["abcdef", "ghijkl", "mno"]);
+        assert_eq!(wrap_untrusted("abcdefghijklmno", 6, 2), ["abcdef", "ghijk…"]);
+        assert_eq!(wrap_untrusted("cargo test --workspace", 12, 3), ["cargo test", "--workspace"]);
+        assert_eq!(wrap_untrusted("cargo test --all --lib", 10, 2), ["cargo test", "--all --l…"]);
         assert_eq!(wrap_untrusted("a\nb\x1b[31m", 80, 2), [r"a\nb\e[31m"]);
         assert_eq!(wrap_untrusted("wait…", 5, 2), ["wait…"]);
     }

@@ -132,7 +132,8 @@ impl Acks {
 
     /// Returns whether the notice is acknowledged on behalf of every consumer, because the task's
     /// caller has the result.
-    pub(super) fn is_returned(&self, id: NoticeId) -> bool {
+    #[must_use]
+    pub fn is_returned(&self, id: NoticeId) -> bool {
         self.for_everyone.contains(&id)
     }
 

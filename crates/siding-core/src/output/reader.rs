@@ -192,18 +192,17 @@ pub fn read_with_colors(
 /// # Errors
 ///
 /// The I/O error of the system call. A task without output yields an empty text.
-pub fn last_line(dir: &TaskDir, keep_head: u64, bytes: u64) -> io::Result<String> {
-    let query = OutputQuery {
-        from: bytes.saturating_sub(LAST_LINE_RAW_BYTES),
-        filter: LineFilter::Everything,
-        last_lines: None,
-        limit: TextLimit::Unlimited,
-    };
+pub fn last_line(dir: &TaskDir) -> io::Result<String> {
+    let Some(mut chunks) = Chunks::open(dir)? else { return Ok(String::new()) };
+    let to = boundaries::complete_text_end(&chunks, chunks.len()?)?;
+    let from = to.saturating_sub(LAST_LINE_RAW_BYTES);
     let mut text = String::new();
-    read(dir, keep_head, StreamState::Growing, &query, |part| {
+    let sink = WriterSink::new(|part: &str| {
         text.push_str(part);
         Ok(())
-    })?;
+    });
+    // Repetitions are not counted: the count would be the last line.
+    read_all(&mut chunks, (from, to), ColorHandling::Removed, sink)?;
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
     Ok(last.unwrap_or_default().trim_end().to_owned())
 }

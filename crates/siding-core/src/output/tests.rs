@@ -102,8 +102,23 @@ fn colors_are_kept_for_a_terminal() {
         .unwrap();
         assert_eq!(text, seen, "{limit:?}");
     }
-    let last = last_line(&stage.dir, KEEP_HEAD_BYTES, raw.len() as u64).unwrap();
-    assert_eq!(last, "two");
+    assert_eq!(last_line(&stage.dir).unwrap(), "two");
+}
+
+#[test]
+fn the_last_line_is_text_of_the_task_without_a_count() {
+    let cases: [(&[u8], &str); 5] = [
+        (b"one\nwaiting\nwaiting\nwaiting\nwaiting\n", "waiting"),
+        (b"one\n\xe2\x80\xaetwo  \n\n \n", "\\u{202e}two"),
+        (b"10 %\r20 %", "20 %"),
+        (b"\n", ""),
+        (b"", ""),
+    ];
+    for (raw, last) in cases {
+        assert_eq!(last_line(&OutputFixture::new(raw).dir).unwrap(), last, "{raw:?}");
+    }
+    let long = OutputFixture::new("x".repeat(1 << 20).as_bytes());
+    assert_eq!(last_line(&long.dir).unwrap().len(), 16 << 10);
 }
 
 #[test]

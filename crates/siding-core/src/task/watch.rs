@@ -133,8 +133,9 @@ impl<'r> TaskWatch<'r> {
     }
 
     /// Like [`Self::open`], but waits only until `until` while another process starts or recovers
-    /// the task, and at most a second longer for the answer of a shim, now and after the loss of
-    /// the connection. Never waits longer than [`Self::open`].
+    /// the task. A shim that does not answer may take two seconds longer: one until it accepts the
+    /// connection, and one until it confirms the subscription. Both times also apply after the loss
+    /// of the connection, and none is longer than with [`Self::open`].
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use siding_model::id::TaskId;
 use siding_model::limits::PeakUsage;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
-use crate::output::{self, OutputSize};
+use crate::output;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::shim_client::{ShimConnection, ShimRequestError};
 use crate::task::watch::{TaskWatch, WatchError};
@@ -98,10 +98,8 @@ pub fn why_or_outcome(root: &StateDir, program: &CStr, id: TaskId) -> Result<Why
 fn read_outcome(root: &StateDir, id: TaskId) -> Result<WhyView, WatchError> {
     let dir = root.task_dir(id)?;
     let state = dir.read().map_err(|source| WatchError::Journal { id, source })?.state;
-    let keep_head = state.spec.keep_head;
-    let bytes = OutputSize::measure(&dir, keep_head).bytes;
     // The outcome is the answer, even if the output cannot be read.
-    let tail = output::last_line(&dir, keep_head, bytes).unwrap_or_default();
+    let tail = output::last_line(&dir).unwrap_or_default();
     Ok(WhyView::ended(id, state.lifecycle.outcome(), tail))
 }
 

@@ -1,8 +1,8 @@
-//! Lines on a terminal that is narrower than 80 columns.
+//! Lines on a terminal that is narrower or wider than 80 columns.
 
 use siding_e2e::Terminal;
 
-use crate::support::{HANG_COMMAND, run_refused, sandbox, start_task, stop_all};
+use crate::support::{HANG_COMMAND, run_ok, run_refused, sandbox, start_task, stop_all};
 
 /// Messages to a terminal are wrapped between words at its width, and messages to a program are not
 /// wrapped.
@@ -50,5 +50,20 @@ fn a_table_fits_a_narrow_terminal() {
     terminal.wait_for_row(&format!("{id}  running  {HANG_COMMAND}"));
     let _done = sandbox.siding(&["show", &id]).on_terminal(&terminal).run().expect_code(0);
     terminal.wait_for_row("deadline     2");
+    stop_all(&sandbox);
+}
+
+/// The commands in the list of tasks take the columns of a wide terminal. In a pipe, a line has at
+/// most 80.
+#[test]
+fn the_list_of_tasks_uses_a_wide_terminal() {
+    let sandbox = sandbox();
+    let command = format!("{HANG_COMMAND} # {}end", "long ".repeat(16));
+    let _id = start_task(&sandbox, &[], &command);
+    let mut terminal = Terminal::new(160, 30);
+    let _done = sandbox.siding(&["ps"]).on_terminal(&terminal).run().expect_code(0);
+    terminal.wait_for_row(&command);
+    let piped = run_ok(&sandbox, &["ps"]).stdout_text();
+    assert!(piped.lines().all(|line| line.chars().count() <= 80), "{piped}");
     stop_all(&sandbox);
 }

@@ -4,7 +4,8 @@ use rustix::process::Signal;
 use siding_e2e::{Terminal, eventually, processes};
 
 use crate::support::{
-    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, show_task, start_task, stop_all,
+    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, show_task,
+    siding_on_controlling_terminal, start_task, stop_all,
 };
 
 #[test]
@@ -27,6 +28,25 @@ fn the_list_is_repainted_in_place_until_an_interrupt() {
     terminal.wait_until_gone(&id);
     watch.signal(Signal::INT);
     let _interrupted = watch.wait().expect_signal(2);
+}
+
+/// Keys are not echoed, and `q` ends the watch, as Ctrl-C does. Both restore the terminal.
+#[test]
+fn keys_are_not_echoed_and_the_terminal_is_restored() {
+    let sandbox = sandbox();
+    for keys in ["xyz\rq", "xyz\r\x03"] {
+        let mut terminal = Terminal::new(100, 20);
+        let before = terminal.modes();
+        let call = siding_on_controlling_terminal(&sandbox, &terminal, &["ps", "--watch"]);
+        let watch = call.spawn();
+        terminal.wait_for_text("no tasks; `siding run -- COMMAND` starts one");
+        assert_ne!(terminal.modes(), before);
+        terminal.send_keys(keys);
+        let _ended = watch.wait();
+        assert_eq!(terminal.modes(), before);
+        let shown = terminal.scrollback_text();
+        assert!(!shown.contains("xyz") && !shown.contains("^C"), "{shown}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `siding top` at a terminal, with real tasks.
+//! `siding top` at a terminal, with real tasks. The two blanks before the number of running tasks
+//! distinguish the title from the row of a task whose id ends in this digit.
 
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
@@ -46,7 +47,7 @@ fn tasks_are_listed_and_filtered() {
     terminal.wait_for_row("exited 3");
     make_file(&sandbox, "go");
     terminal.wait_for_row("exited 4");
-    terminal.wait_for_row("1 running  2 ended");
+    terminal.wait_for_row("  1 running  2 ended");
     terminal.send_keys("a");
     terminal.wait_until_gone("exited 3");
     terminal.wait_for_row("exited 4");
@@ -71,7 +72,7 @@ fn the_page_of_a_task_follows_its_output() {
     let id = start_task(&sandbox, &[], &text);
     let mut terminal = Terminal::new(100, 12);
     let top = top_on(&sandbox, &terminal, &[]).spawn();
-    terminal.wait_for_row("1 running");
+    terminal.wait_for_row("  1 running");
     terminal.send_keys(ENTER);
     terminal.wait_for_row("following");
     for row in ["xfirst", "xred end", "x9%"] {
@@ -135,18 +136,18 @@ fn actions_are_confirmed_and_reported() {
     let reader = start_task(&sandbox, &["--stdin", "pipe"], "read answer; echo got $answer");
     let mut terminal = Terminal::new(100, 12);
     let top = top_on(&sandbox, &terminal, &[]).spawn();
-    terminal.wait_for_row("1 running");
+    terminal.wait_for_row("  1 running");
     terminal.send_keys("e");
-    terminal.wait_for_row("extend by: Enter for 30m");
+    terminal.wait_for_row(&format!("extend {reader} by: Enter for 30m"));
     terminal.send_keys("\r");
     terminal.wait_for_row(&format!("{reader} ends in"));
     terminal.send_keys("iyes\r");
     terminal.wait_for_row(&format!("{reader}: wrote 4 bytes"));
     let outcome = serde_json::json!({"kind": "exited", "code": 0});
     assert_eq!(wait_for_outcome(&sandbox, &reader), outcome);
-    terminal.wait_for_row("0 running");
+    terminal.wait_for_row("  0 running");
     let hanging = start_task(&sandbox, &[], HANG_COMMAND);
-    terminal.wait_for_row("1 running");
+    terminal.wait_for_row("  1 running");
     terminal.send_keys("x");
     terminal.wait_for_row(&format!("y/n: stop {hanging}"));
     terminal.send_keys("n");
@@ -158,7 +159,7 @@ fn actions_are_confirmed_and_reported() {
     terminal.wait_for_row("stopped by user");
     terminal.wait_for_row("SIGTERM");
     terminal.send_keys("q");
-    terminal.wait_for_row("0 running");
+    terminal.wait_for_row("  0 running");
     terminal.send_keys("q");
     let _ended = top.wait().expect_code(0);
     assert_eq!(show_task(&sandbox, &hanging)["outcome"]["kind"], "stopped");
@@ -285,6 +286,22 @@ fn a_missing_pager_is_reported() {
     }
 }
 
+/// The page of a task that was removed says so.
+#[test]
+fn the_page_of_a_removed_task_names_the_removal() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "exit 3");
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("exited 3");
+    terminal.send_keys(&format!("{ENTER}6"));
+    terminal.wait_for_row(&format!("{:<13}{id}", "id"));
+    let _removed = run_ok(&sandbox, &["rm", "--force", &id]);
+    terminal.wait_for_row(&format!("{id} was removed"));
+    terminal.send_keys("qq");
+    let _ended = top.wait().expect_code(0);
+}
+
 /// An adopted process is released after a confirmation, and continues to run.
 #[test]
 fn an_adopted_process_is_released() {
@@ -297,12 +314,12 @@ fn an_adopted_process_is_released() {
     let id = task_id(&adopted.json());
     let mut terminal = Terminal::new(100, 12);
     let top = top_on(&sandbox, &terminal, &[]).spawn();
-    terminal.wait_for_row("1 running");
+    terminal.wait_for_row("  1 running");
     terminal.send_keys("r");
     terminal.wait_for_row(&format!("y/n: release {id}"));
     terminal.send_keys("y");
     terminal.wait_for_row("is released: siding no longer stops it");
-    terminal.wait_for_row("0 running");
+    terminal.wait_for_row("  0 running");
     terminal.send_keys("q");
     let _ended = top.wait().expect_code(0);
     assert_eq!(show_task(&sandbox, &id)["outcome"]["kind"], "released");

@@ -1,7 +1,7 @@
 //! Draws the last line of the screen and the boxes over the page.
 
 use siding_model::size::size_in_words;
-use siding_model::text::{display_width, one_line};
+use siding_model::text::{display_width, one_line, wrap_text};
 
 use super::{Canvas, fit};
 use crate::app::{App, DEFAULT_EXTENSION, Message, Overlay, PromptKind};
@@ -9,6 +9,12 @@ use crate::detail::{Detail, DetailTab, PaneLine, wrap_lines};
 use crate::geometry::{BOX_MARGIN_COLUMNS, Cursor, box_columns, box_height, box_text_columns};
 use crate::help::help_lines;
 use crate::theme::Tone;
+
+/// Maximum number of rows of a message or a question, and its maximum share of the screen.
+const MAX_SENTENCE_ROWS: usize = 3;
+const SENTENCE_SCREEN_SHARE: usize = 4;
+/// Minimum width of a screen whose input lines name their task.
+const MIN_LABEL_WITH_ID_COLUMNS: usize = 60;
 
 /// Draws the help or the report over the list or page, if one is open, and then the last line.
 /// Returns the position of the cursor.
@@ -58,8 +64,7 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     }
     if let Some(Overlay::Confirmation { question, .. }) = &app.overlay {
         // The answers are at the start, so that they are visible in a narrow terminal.
-        let text = format!("y/n: {question}");
-        canvas.text(0, row, app.columns, &text, app.theme.style(Tone::Warning));
+        draw_sentence(app, canvas, row, &format!("y/n: {question}"), Tone::Warning);
         return None;
     }
     if let Some(message) = app.visible_message() {
@@ -77,8 +82,23 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
 
 fn draw_message(app: &App, canvas: &mut Canvas, row: usize, message: &Message) {
     let tone = if message.is_error { Tone::Bad } else { Tone::Strong };
-    canvas.clear(0, row, app.columns);
-    canvas.text(0, row, app.columns, &message.text, app.theme.style(tone));
+    draw_sentence(app, canvas, row, &message.text, tone);
+}
+
+/// Draws a text whose last row is at `last_row`. A text that is wider than the screen also covers
+/// rows above this one, and is cut if it needs too many.
+fn draw_sentence(app: &App, canvas: &mut Canvas, last_row: usize, text: &str, tone: Tone) {
+    let mut rows = wrap_text(&one_line(text, usize::MAX), app.columns);
+    let max_rows = (app.rows / SENTENCE_SCREEN_SHARE).clamp(1, MAX_SENTENCE_ROWS);
+    if rows.len() > max_rows {
+        let rest = rows.split_off(max_rows - 1);
+        rows.push(rest.join(" "));
+    }
+    let first_row = (last_row + 1).saturating_sub(rows.len());
+    for (number, text) in rows.iter().enumerate() {
+        canvas.clear(0, first_row + number, app.columns);
+        canvas.text(0, first_row + number, app.columns, text, app.theme.style(tone));
+    }
 }
 
 fn detail_hints(detail: &Detail) -> String {
@@ -95,15 +115,24 @@ fn detail_hints(detail: &Detail) -> String {
     format!("{state}, {written}{below}  ? keys  f follow  / search  E error  q back")
 }
 
+/// Returns the text in front of an input line. Over the list it names the task, because another
+/// task may be the selected one meanwhile.
+fn prompt_label(app: &App, kind: &PromptKind) -> String {
+    let names_task = app.detail.is_none() && app.columns >= MIN_LABEL_WITH_ID_COLUMNS;
+    match kind {
+        PromptKind::Filter => "filter: ".to_owned(),
+        PromptKind::Search => "search: ".to_owned(),
+        PromptKind::Input(id) if names_task => format!("input to {id}: "),
+        PromptKind::Extend(id) if names_task => format!("extend {id} by: "),
+        PromptKind::Input(_) => "input: ".to_owned(),
+        PromptKind::Extend(_) => "extend by: ".to_owned(),
+    }
+}
+
 fn draw_prompt(app: &App, canvas: &mut Canvas, kind: &PromptKind, text: &str) -> Cursor {
     let row = app.rows - 1;
-    let label = match kind {
-        PromptKind::Filter => "filter: ",
-        PromptKind::Search => "search: ",
-        PromptKind::Input(_) => "input: ",
-        PromptKind::Extend(_) => "extend by: ",
-    };
-    let mut column = canvas.text(0, row, app.columns, label, app.theme.style(Tone::Strong));
+    let label = prompt_label(app, kind);
+    let mut column = canvas.text(0, row, app.columns, &label, app.theme.style(Tone::Strong));
     let style = app.theme.style(Tone::Normal);
     // Only the end of a long text is visible.
     let room = app.columns.saturating_sub(column + 1);

@@ -136,6 +136,22 @@ fn the_last_line_asks_and_reports() {
 }
 
 #[test]
+fn a_long_message_and_a_long_question_are_wrapped_and_then_cut() {
+    let mut app = sample_app(40, 8);
+    app.show_error("`siding-pager --with --flags` failed: no such file or directory");
+    let lines = drawn(&mut app);
+    assert_eq!(lines[6..], ["`siding-pager --with --flags` failed: no", "such file or directory"]);
+    app.show_error("a word ".repeat(20));
+    let lines = drawn(&mut app);
+    assert_eq!(lines[6], "a word a word a word a word a word a");
+    assert!(lines[7].ends_with('…'), "{}", lines[7]);
+    app.on_key(siding_model::key_input::Key::Char('x'));
+    let lines = drawn(&mut app);
+    assert!(lines[6].starts_with("y/n: stop b-b00000000000 (npm init) and"), "{}", lines[6]);
+    assert!(lines[7].ends_with("processes?"), "{}", lines[7]);
+}
+
+#[test]
 fn the_help_scrolls_to_its_end_in_a_narrow_terminal() {
     let mut app = sample_app(40, 12);
     app.on_key(siding_model::key_input::Key::Char('?'));
@@ -156,12 +172,16 @@ fn an_input_line_names_its_default_and_the_error_of_its_text() {
     let mut app = sample_app(80, 8);
     drawn(&mut app);
     app.on_key(siding_model::key_input::Key::Char('e'));
-    assert_eq!(drawn(&mut app)[7], "extend by: Enter for 30m, or a duration such as 5m");
+    let label = "extend b-b00000000000 by:";
+    let note = "Enter for 30m, or a duration such as 5m";
+    assert_eq!(drawn(&mut app)[7], format!("{label} {note}"));
     app.on_key(siding_model::key_input::Key::Char('5'));
     app.on_key(siding_model::key_input::Key::Enter);
     let lines = drawn(&mut app);
-    assert_eq!(lines[7], "extend by: 5");
+    assert_eq!(lines[7], format!("{label} 5"));
     assert!(lines[6].starts_with("`5` has no unit; write `5s`"), "{}", lines[6]);
+    app.columns = 40;
+    assert_eq!(drawn(&mut app)[7], "extend by: 5");
 }
 
 #[test]

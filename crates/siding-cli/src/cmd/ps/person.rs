@@ -69,7 +69,7 @@ pub(super) fn print_list(
     let unread = find_unread_failures(root, &views);
     let need =
         |view: &TaskView| PersonNeed::for_task(view, unread.contains(&view.task_id), now, notice);
-    let columns = stdout::text_columns();
+    let columns = stdout::table_columns();
     let list = format_list(views, need, scope, ColorMode::for_stdout(), columns);
     if !list.table.is_empty() {
         out::print(&link_outputs(&list.table, &list.listed, &std::io::stdout()))?;

@@ -1,7 +1,8 @@
 //! `siding ps --watch`: the list for a person, repainted in place.
 //!
-//! The list stays in the terminal's normal screen, and no mode of the terminal is changed, so that
-//! nothing must be restored at the end, and Ctrl-C leaves the last list above the prompt.
+//! The list stays in the terminal's normal screen, so that `q` and Ctrl-C leave the last list above
+//! the prompt. Keys are not echoed: the mode of the terminal is changed, and restored before this
+//! process ends or is suspended.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _};
@@ -9,7 +10,7 @@ use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use siding_core::session;
-use siding_core::sys::signals::SignalFd;
+use siding_core::sys::signals::{self, SignalFd};
 use siding_core::sys::{poll, tty};
 use siding_live::{EndedTasks, LiveOptions, LiveTask, LiveView};
 use siding_model::id::{SessionId, TaskId};
@@ -21,10 +22,10 @@ use super::person::{self, PersonList};
 use super::{Args, NO_TASKS};
 use crate::context;
 use crate::failure::Failure;
+use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
 use crate::render::color::ColorMode;
 use crate::render::out::{self, ReaderState};
 use crate::run_history;
-use crate::stdout;
 
 /// Shortest time in milliseconds between two paints if no signal arrives. It is also the interval
 /// of the paints while a task runs.
@@ -33,10 +34,23 @@ const PAINT_INTERVAL_MS: u64 = 1_000;
 const IDLE_INTERVAL_MS: u64 = 60_000;
 /// The columns and rows of a terminal that does not report its size.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
-/// Signals after which the cursor is no longer below the last paint: this process was continued,
-/// after which the shell has written to the terminal, or the terminal was resized, which breaks
-/// lines in other places.
-const SCREEN_SIGNALS: [Signal; 2] = [Signal::CONT, Signal::WINCH];
+/// The byte of the key that ends the command.
+const QUIT_KEY: u8 = b'q';
+/// Signals that end the command, once the mode of the terminal is restored.
+const END_SIGNALS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
+
+/// Why [`wait`] has returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WakeReason {
+    /// The next paint is due, or another key than [`QUIT_KEY`] was pressed.
+    PaintDue,
+    /// A signal has arrived, after which the cursor may no longer be below the last paint: this
+    /// process was continued, after which the shell has written to the terminal, or the terminal
+    /// was resized, which breaks lines in other places.
+    ScreenChanged,
+    /// The person has pressed [`QUIT_KEY`].
+    Quit,
+}
 
 /// The present content of the terminal.
 #[derive(Debug, Default)]
@@ -46,7 +60,7 @@ struct Screen {
 }
 
 impl Args {
-    /// Shows the list until a signal ends this process or the terminal is closed.
+    /// Shows the list until `q` is pressed, a signal ends this process or the terminal is closed.
     pub(super) fn watch_list(&self) -> Result<ExitCode, Failure> {
         if !io::stdout().is_terminal() {
             return Err(Failure::new(
@@ -60,8 +74,11 @@ impl Args {
         if let Some(session) = &self.session {
             context::ensure_session_exists(&root, session)?;
         }
-        let signals = SignalFd::block(&SCREEN_SIGNALS)
+        let signals = [&[Signal::WINCH][..], &KEYBOARD_SIGNALS, &END_SIGNALS].concat();
+        let signals = SignalFd::block(&signals)
             .map_err(|error| Failure::new(format!("could not wait for signals: {error}")))?;
+        let mut keys = KeyReader::for_stdin()
+            .ok_or_else(|| Failure::new("could not duplicate the descriptor of standard input"))?;
         let options = LiveOptions {
             ended: if self.running { EndedTasks::None } else { EndedTasks::All },
             deadline_notice: context::load_valid_settings().deadline_notice,
@@ -70,6 +87,7 @@ impl Args {
         let mut view = LiveView::open(root, options).map_err(Failure::new)?;
         let mut screen = Screen::default();
         let mut new: Vec<TaskId> = view.tasks().map(LiveTask::id).collect();
+        keys.resume();
         loop {
             add_expectations(&mut view, &new);
             let (columns, rows) = tty::size(io::stdout()).unwrap_or(DEFAULT_SIZE);
@@ -78,8 +96,10 @@ impl Args {
                 return Ok(ExitCode::SUCCESS);
             }
             let has_running = view.tasks().next().is_some_and(LiveTask::is_live);
-            if wait(&view, &signals, has_running)? {
-                screen = Screen::default();
+            match wait(&view, &signals, &mut keys, has_running)? {
+                WakeReason::PaintDue => {}
+                WakeReason::ScreenChanged => screen = Screen::default(),
+                WakeReason::Quit => return Ok(ExitCode::SUCCESS),
             }
             new = view.refresh().map_err(Failure::new)?.appeared.into_iter().collect();
         }
@@ -98,8 +118,7 @@ impl Args {
         let running: Vec<TaskId> =
             view.tasks().take_while(|task| task.is_live()).map(LiveTask::id).take(rows).collect();
         view.sample(&running);
-        let width = columns.min(stdout::TEXT_COLUMNS);
-        let list = |color| self.format_live_list(view, sessions.as_ref(), color, width);
+        let list = |color| self.format_live_list(view, sessions.as_ref(), color, columns);
         Ok(fit_lines(list(ColorMode::for_stdout()), || list(ColorMode::Off), columns, rows))
     }
 
@@ -162,17 +181,44 @@ fn add_expectations(view: &mut LiveView, ids: &[TaskId]) {
     }
 }
 
-/// Waits until the next paint is due or a signal arrives. Returns whether a signal has arrived,
-/// after which the earlier lines cannot be painted over.
-fn wait(view: &LiveView, signals: &SignalFd, has_running: bool) -> Result<bool, Failure> {
+/// Waits until the next paint is due, a signal arrives or a key is pressed.
+fn wait(
+    view: &LiveView,
+    signals: &SignalFd,
+    keys: &mut KeyReader,
+    has_running: bool,
+) -> Result<WakeReason, Failure> {
     let io = |error| Failure::new(format!("could not wait for a change: {error}"));
-    let is_woken = poll::wait_readable(&[signals.as_fd()], Some(PAINT_INTERVAL_MS)).map_err(io)?;
-    if !is_woken[0] && !has_running {
+    let mut sources = vec![signals.as_fd()];
+    sources.extend(keys.readable_fd());
+    let is_woken = poll::wait_readable(&sources, Some(PAINT_INTERVAL_MS)).map_err(io)?;
+    if !is_woken.contains(&true) && !has_running {
+        sources.push(view.source());
         let idle = Some(IDLE_INTERVAL_MS - PAINT_INTERVAL_MS);
-        let _checked_below =
-            poll::wait_readable(&[signals.as_fd(), view.source()], idle).map_err(io)?;
+        let _checked_below = poll::wait_readable(&sources, idle).map_err(io)?;
     }
-    Ok(!signals.read_pending().is_empty())
+    let mut bytes = [0; 256];
+    let count = keys.read(&mut bytes);
+    if bytes[..count].contains(&QUIT_KEY) {
+        return Ok(WakeReason::Quit);
+    }
+    let pending = signals.read_pending();
+    for signal in &pending {
+        handle_signal(*signal, keys);
+    }
+    Ok(if pending.is_empty() { WakeReason::PaintDue } else { WakeReason::ScreenChanged })
+}
+
+/// Lets a signal suspend or end this process after the mode of the terminal was restored.
+fn handle_signal(signal: Signal, keys: &mut KeyReader) {
+    if END_SIGNALS.contains(&signal) {
+        keys.pause();
+        // Returns if the signal is ignored, as SIGHUP below nohup(1).
+        signals::raise_unblocked(signal);
+    } else if signal == Signal::TSTP {
+        keys.suspend();
+    }
+    keys.resume();
 }
 
 /// Returns the lines that fit a screen of this size, with one row left for the cursor. If a line is

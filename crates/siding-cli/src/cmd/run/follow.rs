@@ -18,13 +18,14 @@ use siding_model::monitor::Monitor;
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 
-use super::keyboard::{self, HINT_AFTER, KEYBOARD_SIGNALS, Keyboard};
+use super::keyboard::{self, HINT_AFTER, Keyboard};
 use super::match_printer::MatchPrinter;
 use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
 use super::progress::RunProgress;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
+use crate::key_reader::KEYBOARD_SIGNALS;
 use crate::render;
 use crate::stderr;
 

@@ -7,18 +7,17 @@
 //! In a pipeline another program may read the keys, such as a pager. There the keys are read only
 //! once all programs have started, and only if all of them are known to read none.
 
-use std::io::{self, ErrorKind, IsTerminal as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use siding_core::sys::tty::{self, KeyMode};
-use siding_core::sys::{file, poll, procfs};
+use siding_core::sys::procfs;
 use siding_model::outcome::Placement;
 use siding_model::signal::Signal;
 use siding_model::spec::StdinMode;
 
 use super::plan::RunPlan;
+use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
 use crate::render;
 
 /// Time after which the key that moves the command to the background is shown, and after which it
@@ -36,19 +35,11 @@ const CTRL_D: u8 = 0x04;
 /// The remark about keys that were typed for a command with a screen of its own.
 const FULL_SCREEN_NOTE: &str = "the command needs a terminal, which siding does not give it, and \
                                 receives no keys: end it with Ctrl-C, and run it without siding";
-/// Signals that a call with a keyboard handles in addition: the one that would leave the terminal
-/// in the changed mode, the one that continues this process, and two with which the kernel would
-/// stop a background process that uses the terminal.
-pub(super) const KEYBOARD_SIGNALS: [Signal; 4] =
-    [Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
 
 /// The terminal whose keys this process reads while it is in the terminal's foreground.
 #[derive(Debug)]
 pub(super) struct Keyboard {
-    terminal: OwnedFd,
-    /// `None` until this process starts to read keys for the first time.
-    mode: Option<Arc<KeyMode>>,
-    is_reading: bool,
+    keys: KeyReader,
     /// Whether other programs of this process's pipeline may read the keys.
     pipeline: PipelineState,
     /// Whether Ctrl-B moves the command to the background.
@@ -101,9 +92,7 @@ impl Keyboard {
         );
         let is_terminal = io::stdout().is_terminal();
         let mut keyboard = Self {
-            terminal: io::stdin().as_fd().try_clone_to_owned().ok()?,
-            mode: None,
-            is_reading: false,
+            keys: KeyReader::for_stdin()?,
             pipeline: if is_terminal { PipelineState::Absent } else { PipelineState::Starting },
             can_hand_over: plan.can_hand_over,
             discard_note: Some(discard_note),
@@ -128,42 +117,31 @@ impl Keyboard {
         }
         // tmux uses the key itself, and passes on the second one.
         let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
-        let is_shown = self.is_reading && io::stderr().is_terminal();
+        let is_shown = self.keys.is_reading() && io::stderr().is_terminal();
         is_shown.then(|| format!("Ctrl-B{twice} moves it to the background"))
     }
 
     /// Returns whether this process reads the keys now.
     pub(super) const fn is_reading(&self) -> bool {
-        self.is_reading
+        self.keys.is_reading()
     }
 
     /// Returns the descriptor that is readable when keys were typed; `None` while this process does
     /// not read them.
     pub(super) fn readable_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.is_reading.then(|| self.terminal.as_fd())
+        self.keys.readable_fd()
     }
 
     /// Reads the typed keys, without waiting for any. Returns whether the person moves the command
     /// to the background. The first discarded line causes a note; with `is_full_screen`, the first
     /// key does, because each key is meant for the screen of the command.
     pub(super) fn read_hand_over_key(&mut self, is_full_screen: bool) -> bool {
-        if !self.is_reading || !poll::is_readable(self.terminal.as_fd()) {
+        let mut bytes = [0; 256];
+        let count = self.keys.read(&mut bytes);
+        if count == 0 {
             return false;
         }
-        let mut bytes = [0; 256];
-        let typed = match file::read(&self.terminal, &mut bytes) {
-            Ok(count) if count > 0 => parse_input(&bytes[..count]),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) =>
-            {
-                return false;
-            }
-            // The terminal was closed, or another process group is now in its foreground.
-            Ok(_) | Err(_) => {
-                self.is_reading = false;
-                return false;
-            }
-        };
+        let typed = parse_input(&bytes[..count]);
         if typed.has_hand_over_key && self.can_hand_over {
             return true;
         }
@@ -179,29 +157,22 @@ impl Keyboard {
     /// Handles one of [`KEYBOARD_SIGNALS`]. Returns false for any other signal.
     pub(super) fn handle_signal(&mut self, signal: Signal) -> bool {
         if signal == Signal::TSTP {
-            self.suspend();
+            self.keys.suspend();
+            self.resume();
         } else if signal == Signal::CONT {
             self.resume();
         }
         KEYBOARD_SIGNALS.contains(&signal)
     }
 
-    /// Restores the terminal, and stops this process until the shell continues it (`fg`, `bg`). Not
-    /// every shell restores the terminal of a stopped program itself.
-    fn suspend(&mut self) {
-        if let Some(mode) = self.mode.as_ref().filter(|_| self.is_reading) {
-            let _best_effort = mode.restore();
-        }
-        self.is_reading = false;
-        tty::suspend_self();
-        self.resume();
-    }
-
     /// Starts to read keys if this process is in the foreground and no other program reads them,
     /// and otherwise leaves the terminal to the shell or to that program.
     fn resume(&mut self) {
-        self.is_reading =
-            tty::is_foreground(&self.terminal) && self.has_no_rival() && self.enter_mode();
+        if self.has_no_rival() {
+            self.keys.resume();
+        } else {
+            self.keys.pause();
+        }
     }
 
     /// Returns whether no other program reads the keys. Only the processes in the terminal's
@@ -214,20 +185,6 @@ impl Keyboard {
                 procfs::names_in_own_group().is_some_and(|names| are_filters(&names))
             }
         }
-    }
-
-    /// Sets the mode of the terminal. Call only in the foreground: in the background the mode to
-    /// save would be that of the shell's prompt. Returns false if the mode cannot be set.
-    fn enter_mode(&mut self) -> bool {
-        if let Some(mode) = &self.mode {
-            return mode.reenter().is_ok();
-        }
-        let Ok(mode) = KeyMode::enter_cbreak(&self.terminal).map(Arc::new) else { return false };
-        if let Ok(terminal) = self.terminal.try_clone() {
-            tty::restore_on_panic(&mode, terminal, "");
-        }
-        self.mode = Some(mode);
-        true
     }
 }
 
