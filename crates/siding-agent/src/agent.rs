@@ -158,7 +158,7 @@ impl Agent {
                 on_event(UiEvent::RequestSent);
                 let messages = self.conversation.shared_messages();
                 // A label that arrives late would seem to describe the agent's next action, so the
-                // request for such a label is cancelled.
+                // request for such a label is canceled.
                 std::mem::take(&mut self.label_cancel).set();
                 if let Some(labeller) = &self.labeller {
                     let cancel = self.label_cancel.clone();
@@ -360,7 +360,7 @@ impl Agent {
             AgentEvent::NoticesAvailable => self.has_new_notices = true,
             AgentEvent::ApprovalRequested(question) => {
                 let ApprovalRequest { call, command, reason: why, .. } = &question;
-                // A cancelled call no longer waits for an answer.
+                // A canceled call no longer waits for an answer.
                 if self.call_controls.contains_key(call) {
                     on_event(UiEvent::ApprovalRequested { call, command, reason: why });
                     self.questions.insert(call.clone(), question);

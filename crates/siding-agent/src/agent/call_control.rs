@@ -50,7 +50,7 @@ pub(crate) struct AgentCallContext {
 }
 
 impl AgentCallContext {
-    /// Creates both ends of a call, and the flag that is set when the call is cancelled or its
+    /// Creates both ends of a call, and the flag that is set when the call is canceled or its
     /// waits must end.
     pub(crate) fn new(call: CallId, sender: Sender<AgentEvent>) -> (Self, CallControl, CancelFlag) {
         let (wish, gone) = watch::channel(false);
@@ -60,7 +60,7 @@ impl AgentCallContext {
         (Self { call, cancelled: gone, backgrounded: is_away, sender }, wishes, cancel)
     }
 
-    /// Asks a person whether a command may run. Returns `None` when the call is cancelled or the
+    /// Asks a person whether a command may run. Returns `None` when the call is canceled or the
     /// agent ends first, and false also when the question is dropped without an answer.
     pub(crate) async fn ask_approval(&self, command: &str, why: &str) -> Option<bool> {
         let (answer, answered) = oneshot::channel();

@@ -198,7 +198,7 @@ impl Agent {
             }
             UserAction::AnswerQuestion { call, yes } => {
                 if let Some(question) = self.questions.remove(&call) {
-                    // The send fails if the call was cancelled.
+                    // The send fails if the call was canceled.
                     let _receiver_dropped = question.answer.send(yes);
                 }
             }

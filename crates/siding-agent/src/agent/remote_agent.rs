@@ -153,7 +153,7 @@ impl RemoteAgentArgs {
         let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
         let waited =
             call_task_tool(host, call, "wait", json!({ "ids": [id], "timeout": seconds })).await;
-        // Only a cancelled call stops its task, as for `bash`. When the whole agent has ended, the
+        // Only a canceled call stops its task, as for `bash`. When the whole agent has ended, the
         // task is left to the code that ends the session's other tasks.
         if matches!(waited, Err(ToolError::Cancelled))
             && call.cancelled().await == CancelReason::ResultUnwanted

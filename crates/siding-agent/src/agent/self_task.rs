@@ -26,7 +26,7 @@ pub(super) struct StartedTask {
 ///
 /// # Errors
 ///
-/// [`ToolError::Cancelled`] if the call was cancelled; [`ToolError::Run`] if no id can be created.
+/// [`ToolError::Cancelled`] if the call was canceled; [`ToolError::Run`] if no id can be created.
 pub(super) fn new_recorded_id(
     host: &ToolContext,
     call: &impl CallContext,

@@ -130,7 +130,7 @@ impl ToolDispatcher {
         };
         let started = tools::begin_own(host, call, own, prepare).await;
         let Ok(mut answer) = started else {
-            // The task may have been started even though the call was cancelled. Such a task has no
+            // The task may have been started even though the call was canceled. Such a task has no
             // teammate thread, so it is stopped.
             if let Some(task) = task {
                 run_blocking(|| stop_task(host, task));

@@ -18,7 +18,7 @@ pub(super) const TRANSCRIPT_END_TAG: &str = "</transcript>";
 /// Returns whether these entries end within a turn, that is, whether the model's next answer is
 /// outstanding.
 pub(super) fn is_turn_open(entries: &[Entry]) -> bool {
-    // The result of a cancelled call may follow the interruption, so the entries of calls are
+    // The result of a canceled call may follow the interruption, so the entries of calls are
     // skipped.
     let is_of_call = |entry: &&Entry| {
         matches!(

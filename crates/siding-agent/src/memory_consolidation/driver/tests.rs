@@ -194,7 +194,7 @@ fn consolidation_is_refused_during_a_turn() {
     assert!(place.consolidate(&model, LIMITS).is_ok());
 }
 
-/// An interrupted consolidation must not change the notes, whether the request is cancelled or its
+/// An interrupted consolidation must not change the notes, whether the request is canceled or its
 /// answer arrives before the cancellation.
 #[test]
 fn a_new_turn_interrupts_consolidation() {

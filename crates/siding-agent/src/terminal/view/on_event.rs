@@ -182,7 +182,7 @@ impl View {
         }
     }
 
-    /// Prints the received part of an answer that was cancelled.
+    /// Prints the received part of an answer that was canceled.
     fn print_partial_response(&mut self) {
         let partial = std::mem::take(&mut self.partial_response);
         if !partial.trim().is_empty() {

@@ -148,7 +148,7 @@ fn a_retried_or_interrupted_response_stays_visible() {
         ["another half …", "! interrupted; background tasks continue"]
     );
     assert_eq!(view.on_key(Key::Escape), None, "nothing is in flight any more");
-    // The agent reports again that it is idle, after the result of the cancelled request or after a
+    // The agent reports again that it is idle, after the result of the canceled request or after a
     // notice.
     view.on_event(UiEvent::Idle(&IdleReason::Interrupted));
     assert_eq!(printed_rows(&mut view), [""; 0], "the interruption is reported once");

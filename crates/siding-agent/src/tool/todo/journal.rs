@@ -50,7 +50,7 @@ pub enum TodoError {
     /// The file could not be locked within ten seconds.
     #[error("the to-do list is locked by another process for {} s; try again later", LOCK_TIMEOUT.as_secs())]
     Busy,
-    /// The call was cancelled while it waited for the lock.
+    /// The call was canceled while it waited for the lock.
     #[error("cancelled while another process held the to-do list")]
     Cancelled,
     /// The journal has a format that only a newer version of siding can read.
