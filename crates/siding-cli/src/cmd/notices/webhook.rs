@@ -163,7 +163,7 @@ impl WebhookWorker {
         }
     }
 
-    /// Waits for `wait`, or until retrying is cancelled. Returns whether it was cancelled.
+    /// Waits for `wait`, or until retrying is canceled. Returns whether it was canceled.
     fn is_cancelled_within(&self, wait: Duration) -> bool {
         // No value is ever sent through this channel: dropping the sender is the signal.
         self.retry_cancelled.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)
