@@ -41,8 +41,8 @@ pub(crate) enum Refusal {
     NotJson,
     /// The request has neither a valid cookie nor a valid token.
     SignedOut,
-    /// As [`Self::SignedOut`], and a page of another site led here: a browser then sends no cookie
-    /// that is `SameSite=Strict`, even if it has signed in.
+    /// The request has neither a valid cookie nor a valid token, and was caused by another site.
+    /// For such a request a browser withholds `SameSite=Strict` cookies, even if it has signed in.
     CookieWithheld,
     /// The server was started without `--control`.
     ReadOnly,
