@@ -166,7 +166,7 @@ fn fetch_header(headers: &HeaderMap, name: &'static str) -> Option<String> {
 }
 
 /// Returns a header as text. Several headers of one name count as invalid, so that they do not pass
-/// a check that looks at the first one only.
+/// a check that reads only the first one.
 pub(crate) fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;
