@@ -276,7 +276,7 @@ impl<'a> HostSweep<'a> {
     }
 
     /// Kills the processes that are left, and those that were started in the meantime. Returns the
-    /// processes that could not be ended.
+    /// processes that could not be terminated.
     fn kill_remaining(&mut self) -> HashSet<ProcRef> {
         let started = clock::monotonic_now();
         loop {

@@ -337,7 +337,7 @@ impl OrphanSweep<'_> {
     }
 
     /// Kills the strays that are left and those that were started in the meantime. Returns the last
-    /// scan, which contains the strays that could not be ended.
+    /// scan, which contains the strays that could not be terminated.
     fn kill_remaining(&mut self) -> OrphanScan {
         let started = clock::monotonic_now();
         loop {
