@@ -1,5 +1,5 @@
-//! Names of tasks that siding refuses, and that a journal may still contain: the journal of an older
-//! siding, or a forged one.
+//! Names of tasks that siding refuses, and that a journal may still contain: the journal of an
+//! older siding, or a forged one.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -28,7 +28,7 @@ pub fn stand_in_name(name: &str) -> String {
 ///
 /// # Panics
 ///
-/// When the journal cannot be read or written, or the name in it has another length.
+/// When the journal cannot be read or written, or the name in it has a different length.
 #[track_caller]
 pub fn forge_task_name(sandbox: &Sandbox, id: &str, name: &str) {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");

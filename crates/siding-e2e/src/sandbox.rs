@@ -26,7 +26,7 @@ const PUPPET_TTL_MS: &str = "180000";
 /// ```text
 /// /tmp/sXXXXXX/st          SIDING_STATE_DIR
 /// /tmp/sXXXXXX/h           HOME, and the XDG directories
-/// /tmp/sXXXXXX/w           working directory of every call, also for test files
+/// /tmp/sXXXXXX/w           working directory of every call, and the test files
 /// /tmp/sXXXXXX/puppet.log  where puppets announce their steps
 /// ```
 /// Dropping the sandbox kills every process that has the sandbox's tag in the variable

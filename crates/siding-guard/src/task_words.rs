@@ -10,7 +10,7 @@ use crate::simple_commands;
 const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
 /// Returns the simple commands of a task's command. The list is empty if the text cannot be parsed,
-/// or if the shell has another syntax than bash.
+/// or if the syntax of the shell is not that of bash.
 #[must_use]
 pub fn parse_task_command(command: &TaskCommand) -> Vec<SimpleCommand> {
     match command {

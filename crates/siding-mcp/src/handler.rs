@@ -43,7 +43,7 @@ impl McpServer {
         Self { tool_context, pending_acks: receipts, subscriptions: Subscriptions::default() }
     }
 
-    /// Acknowledges what an answer shows: after the answer has been written if that can be
+    /// Records the acknowledgements of an answer: after the answer has been written if that can be
     /// observed, otherwise immediately. Does nothing for a canceled request or a closed connection,
     /// because the answer is never written.
     fn acknowledge_when_sent(&self, context: &RequestContext<RoleServer>, acks: Vec<DeliveryAck>) {

@@ -136,7 +136,7 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
             continue;
         }
         has_text |= word.starts_with('-') && letters.contains('c');
-        // `-o` takes a value, also inside `-euo pipefail`.
+        // `-o` takes a value, even as the last of several letters, as in `-euo pipefail`.
         if letters.ends_with(['o', 'O']) {
             rest.next();
         }

@@ -157,8 +157,8 @@ pub enum OutcomeGroup {
     Succeeded,
     /// The task was stopped or released on request.
     Stopped,
-    /// Any other end, such as another exit code, a signal, the deadline or a limit; also an end
-    /// that was not observed.
+    /// Any other end, such as another exit code, a signal, the deadline or a limit, or an end that
+    /// was not observed.
     Failed,
 }
 

@@ -1,5 +1,5 @@
-//! Waits for conditions of tasks: the conditions, the decision when a wait ends, and the polling
-//! intervals for conditions for which the kernel reports no events.
+//! Waits for conditions of tasks: the conditions, the decision about the end of a wait, and the
+//! polling intervals for conditions for which the kernel reports no events.
 //!
 //! ```text
 //! every condition of every task:   open ─ it came true ──────────────► holds

@@ -3,8 +3,8 @@
 //!
 //! poll(2) does not report the growth of a regular file. The shim therefore checks the length of
 //! the file or, without a file of the host, how many bytes the task's processes have written. It
-//! checks before a silence is judged, and ten times a second while a client follows the output. The
-//! host's file is also checked once a minute while a stall is recorded.
+//! checks before each diagnosis of a silence, and ten times a second while a client follows the
+//! output. The host's file is also checked once a minute while a stall is recorded.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,9 +30,10 @@ pub(crate) struct AdoptedOutput {
     file: Option<OwnedFd>,
     /// Whether the file is the host's. A file of siding's own never contains output of the task.
     is_host_file: bool,
-    /// At the last poll: the length of the host's file, or the bytes that the processes had written
-    /// to any file. The length is first read when the file is opened. Before the first poll, `None`
-    /// if there is no file of the host: earlier writes are not growth.
+    /// The value of the last poll, with which the next one is compared: the length of the host's
+    /// file or, without such a file, the number of bytes that the processes had written to any
+    /// file. Opening the host's file counts as a poll. `None` before the first poll without a file
+    /// of the host, so that earlier writes do not count as growth.
     last_bytes: Option<u64>,
     /// When the output was polled last.
     last_poll: MonotonicMs,

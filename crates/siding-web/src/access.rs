@@ -41,8 +41,8 @@ pub(crate) enum Refusal {
     NotJson,
     /// The request has neither a valid cookie nor a valid token.
     SignedOut,
-    /// As [`Self::SignedOut`], and a page of another site led here: a browser then sends no cookie
-    /// that is `SameSite=Strict`, even if it has signed in.
+    /// The request has neither a valid cookie nor a valid token, and was caused by another site.
+    /// For such a request a browser withholds `SameSite=Strict` cookies, even if it has signed in.
     CookieWithheld,
     /// The server was started without `--control`.
     ReadOnly,
@@ -166,7 +166,7 @@ fn fetch_header(headers: &HeaderMap, name: &'static str) -> Option<String> {
 }
 
 /// Returns a header as text. Several headers of one name count as invalid, so that they do not pass
-/// a check that looks at the first one only.
+/// a check that reads only the first one.
 pub(crate) fn header_text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;

@@ -104,7 +104,7 @@ pub(crate) enum RouteError {
 
 impl<'p> Route<'p> {
     /// Returns the route of a request. A path is compared as it was sent: escapes and dots have no
-    /// meaning, so that no check sees another path than the handler.
+    /// meaning, so that every check sees the same path as the handler.
     pub(crate) fn parse(method: &Method, path: &'p str) -> Result<Self, RouteError> {
         let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
         let (wanted, route) = match segments.as_slice() {

@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, header};
 use siding_core::sys;
 
-/// Maximum number of signed-in browsers. A further one signs the first out.
+/// Maximum number of signed-in browsers. A further sign-in signs out the browser that signed in
+/// first.
 const MAX_BROWSERS: usize = 32;
-/// Maximum number of links that were printed and not used. A further one makes the first invalid.
+/// Maximum number of unused sign-in links. A further link makes the oldest one invalid.
 const MAX_OPEN_LINKS: usize = 4;
 /// The path of the sign-in link.
 pub(crate) const SIGN_IN_PATH: &str = "/sign-in";
@@ -34,8 +35,8 @@ impl SignIn {
         Self { port, state: Mutex::default() }
     }
 
-    /// Returns a new link to the server at `origin`, such as `http://127.0.0.1:7000`. The link works
-    /// once.
+    /// Returns a new link to the server at `origin`, such as `http://127.0.0.1:7000`. The link can
+    /// be used once.
     ///
     /// # Errors
     ///
@@ -47,8 +48,8 @@ impl SignIn {
         Ok(format!("{origin}{SIGN_IN_PATH}?code={code}"))
     }
 
-    /// Exchanges the code of a link for the value of a `Set-Cookie` header. `None` if the code is
-    /// unknown or was used.
+    /// Exchanges the code of a link for the value of a `Set-Cookie` header. Returns `None` if the
+    /// code is unknown or was used.
     ///
     /// # Errors
     ///

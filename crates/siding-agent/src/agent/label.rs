@@ -18,7 +18,7 @@ You label what a coding agent has just done, as the subject of a commit does: pa
 characters, no period, no quotes. Answer with the label alone.";
 /// Maximum tokens of the answer that becomes a label.
 const MAX_LABEL_TOKENS: u32 = 40;
-/// Maximum bytes of the arguments of a call, and of its result, that the labelling model receives.
+/// Maximum bytes of the arguments of a call, and of its result, that the labeling model receives.
 const MAX_SHOWN_BYTES: usize = 300;
 /// Maximum columns of a label; a longer one is cut.
 const LABEL_COLUMNS: usize = 60;

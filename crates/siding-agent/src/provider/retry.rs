@@ -1,4 +1,4 @@
-//! The decision whether a failed request to a model is sent again.
+//! Decides whether a failed request to a model is sent again.
 //!
 //! Pure: the failures, the time and a random number are arguments.
 

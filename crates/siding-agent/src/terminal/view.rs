@@ -40,7 +40,7 @@ pub struct View {
     pub(super) tasks: Vec<TaskRow>,
     pub(super) total_usage: Usage,
     exit_confirmation: ExitConfirmation,
-    /// A remark that is shown instead of the status until the next key press.
+    /// A note that is shown instead of the status until the next key press.
     pub(super) status_note: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub enum UserAction {
     Interrupt,
     /// Move the running foreground command to the background.
     MoveToBackground,
-    /// Answer the question whether a command may run.
+    /// Answer the question of whether a command may run.
     AnswerQuestion {
         /// The call that waits for the answer.
         call: CallId,

@@ -272,7 +272,7 @@ impl Args {
     }
 
     /// Returns the terminal for an interactive conversation, or `None` if the agent is a subagent
-    /// or has a prompt. If the standard streams are no terminal, or the output is JSON, a resumed
+    /// or has a prompt. If the standard streams are not terminals, or the output is JSON, a resumed
     /// conversation continues without a terminal, and a new conversation fails.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {

@@ -100,7 +100,7 @@ impl Args {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
                 // Only a host that can move calls to the background receives a changed input or a
-                // remark. The answer to a denied call contains neither, because the call never
+                // note. The answer to a denied call contains neither, because the call never
                 // runs.
                 let call_proceeds =
                     self.host.moves_calls() && !matches!(answer, HookAnswer::Deny(_));

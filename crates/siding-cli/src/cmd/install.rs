@@ -218,7 +218,7 @@ impl InstallOptions {
         }
     }
 
-    /// Adds the requested notifications and status line to a host's files. Returns remarks for the
+    /// Adds the requested notifications and status line to a host's files. Returns notes for the
     /// person, such as a missing program.
     fn apply_options(
         &self,
@@ -317,7 +317,7 @@ impl InstallTarget {
 }
 
 impl InstallReport {
-    /// Formats the report: the effect of each part, every diff, the result, and remarks.
+    /// Formats the report: the effect of each part, every diff, the result, and notes.
     fn format_text(&self, title: &str, effects: &str) -> String {
         let mut text = String::new();
         if self.changed && !effects.is_empty() {
@@ -365,7 +365,7 @@ impl InstallReport {
         text.push_str(&format!("{}\n", verdict.replace("HOST", &title)));
         let mut indent = 0;
         if self.changed && self.dry_run && !self.notes.is_empty() {
-            // The remarks describe an installation that was not made.
+            // The notes describe an installation that was not made.
             text.push_str("for an install without --dry-run:\n");
             indent = 2;
         }

@@ -100,7 +100,7 @@ impl Args {
         // Sockets come last: a relay that an earlier step ended no longer holds its socket.
         steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
         if !self.dry_run {
-            // Before the output, which may fail: the processes have been ended in any case.
+            // Before the output, which may fail: the processes have been terminated in any case.
             log_reaped_processes(&settings, &steps);
         }
         if self.json {
@@ -122,7 +122,7 @@ impl Args {
 }
 
 /// Returns the text about unowned processes for an agent: the report of these steps or, if earlier
-/// reports went only to a timer's log, one remark that such processes are ended.
+/// reports went only to a timer's log, one note that such processes are terminated.
 pub(super) fn report_for_agent(
     root: &StateDir,
     settings: &Settings,

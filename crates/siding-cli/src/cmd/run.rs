@@ -298,7 +298,7 @@ impl Args {
     }
 
     /// Prints the result of a call without `--json`: a background task's id on standard output, and
-    /// remarks on standard error, because the command's output is on standard output.
+    /// notes on standard error, because the command's output is on standard output.
     fn print_text(
         &self,
         root: &siding_core::store::StateDir,

@@ -194,7 +194,7 @@ fn format_result(view: &TaskView, had_ended: bool) -> String {
     wrap_message(&line, stdout::text_columns())
 }
 
-/// Formats how a task ended and what was ended with it, at most 80 columns wide.
+/// Formats how a task ended and which processes were terminated, at most 80 columns wide.
 fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
     // The outcome of a program that could not be started contains the program's name, which may be

@@ -109,7 +109,7 @@ impl WorkflowRunArgs {
         run.session = self.session;
         run.cwd = cwd;
         // Two runs of a file are two workflows, so the second run is not refused as a duplicate.
-        // The caller gets a remark instead.
+        // The caller receives a note instead.
         run.allow_duplicate = true;
         run.name = Some(name);
         run.json = self.json;

@@ -172,7 +172,7 @@ impl Host {
         }
     }
 
-    /// Returns remarks to print after an install, such as remaining manual steps.
+    /// Returns notes to print after an install, such as remaining manual steps.
     pub(crate) fn notes(
         self,
         places: &BaseDirs,

@@ -42,7 +42,7 @@ pub enum SuperviseError {
         "the agent's program is the init process of this machine or container, and everything would end with it"
     )]
     InitProcess,
-    /// The host is in another PID namespace than this process.
+    /// The host and this process are in different PID namespaces.
     #[error(
         "the agent's program and its hooks see different processes: they are in different PID namespaces"
     )]

@@ -5,10 +5,10 @@ use siding_model::host::HostRecord;
 
 use crate::sys::procfs;
 
-/// Returns whether this process is in another PID namespace than its host's supervisor, or sees a
-/// `/proc` of another PID namespace than its own. In the first case, a process ID denotes another
-/// process for the host; in the second, a process ID in `/proc` denotes another process in a system
-/// call. Without the supervisor's namespace in `record`, checks only the second case.
+/// Returns whether the PID namespace of this process differs from that of its host's supervisor, or
+/// from that of the mounted `/proc`. In the first case, the host and this process use the same
+/// process ID for different processes; in the second, `/proc` and system calls do. Without the
+/// supervisor's namespace in `record`, checks only the second case.
 #[must_use]
 pub fn is_in_other_pid_namespace(record: Option<&HostRecord>) -> bool {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);

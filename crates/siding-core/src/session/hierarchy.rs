@@ -219,8 +219,8 @@ pub fn root_session(root: &StateDir, id: &SessionId) -> SessionId {
     read_chain(root, id).pop().map_or_else(|| id.clone(), |one| one.id)
 }
 
-/// The exclusive right to start a subagent below a session. The right is held from counting the
-/// subagents to the start, so that two callers cannot both take the last slot.
+/// The exclusive right to start a subagent below a session. A caller holds it while it counts the
+/// subagents and starts another one, so that two callers cannot both take the last slot.
 #[derive(Debug)]
 #[must_use]
 pub struct SpawnLock(#[expect(dead_code, reason = "held for its lock only")] OwnedFd);

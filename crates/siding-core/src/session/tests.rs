@@ -90,7 +90,7 @@ fn an_owner_on_another_machine_or_pid_namespace_may_live() {
     }
 }
 
-/// A shim that takes over a task may be in another PID namespace than the task's owner.
+/// A shim that takes over a task may be in a different PID namespace from the task's owner.
 #[test]
 fn tasks_of_an_owner_in_another_pid_namespace_are_not_ended() {
     let sandbox = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The settings files that siding changes on request, and the text that a change gives them.
+//! The settings files that siding changes on request, and their planned text.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub enum WritableLayer {
     Project,
 }
 
-/// A settings file with the text that it is to get.
+/// A settings file with the text that a change would write to it.
 #[derive(Debug, Clone, Copy)]
 pub struct PlannedFile<'t> {
     /// The layer of the file.
@@ -41,11 +41,11 @@ impl WritableLayer {
     }
 }
 
-/// Returns the path of a layer's settings file, which may be missing; `None` if its place is
+/// Returns the path of a layer's settings file, which need not exist; `None` if the path is
 /// unknown, for example because `HOME` is not set.
 ///
-/// The file of a project is the nearest existing one. If there is none, it belongs into the root of
-/// the repository or, outside a repository, into the working directory.
+/// The file of a project is the nearest existing one. If there is none, the path is in the root of
+/// the repository or, outside a repository, in the working directory.
 ///
 /// # Errors
 ///

@@ -10,8 +10,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siding_model::id::Birthmark;
 
-/// Returns the mark of this process: its hard limit, whoever has set it. `None` if the limit is
-/// unlimited.
+/// Returns the mark of this process: its hard limit, which another program may have set. `None` if
+/// the limit is unlimited.
 #[must_use]
 pub fn own_birthmark() -> Option<Birthmark> {
     getrlimit(Resource::Rttime).maximum.map(Birthmark)

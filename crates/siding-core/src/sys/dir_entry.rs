@@ -31,7 +31,7 @@ pub struct DirEntry {
     pub kind: FileKind,
     /// The length, in bytes.
     pub len: u64,
-    /// Whether the link count is above 1. Then a file has other names (hard links); most
+    /// Whether the link count is above 1. A regular file then has other names (hard links); most
     /// directories always have such a count.
     pub has_hard_links: bool,
     /// The identity of the file and of its present content.
@@ -42,8 +42,8 @@ pub struct DirEntry {
 }
 
 /// Identifies a file and its present content: every other file, and the same file after a write,
-/// has another stamp. The exception is a write that keeps the length and follows the last change
-/// within one tick of the clock for file times.
+/// has a different stamp. The exception is a write that keeps the length and follows the last
+/// change within one tick of the clock for file times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     /// The device and the inode.

@@ -174,8 +174,8 @@ fn terminal_path(number: i32) -> Option<String> {
     (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
 }
 
-/// Returns whether the terminal with this device number echoes typed characters. `None` if it is no
-/// pseudoterminal or cannot be opened.
+/// Returns whether the terminal with this device number echoes typed characters. `None` if it
+/// is not a pseudoterminal or cannot be opened.
 #[must_use]
 pub fn terminal_echoes(terminal: i32) -> Option<bool> {
     use rustix::fs::{Mode, OFlags};

@@ -66,7 +66,7 @@ pub enum AdoptError {
     },
     /// `/proc` shows another PID namespace, in which the number denotes a different process.
     #[error(
-        "process {pid} cannot be identified: `/proc` shows the processes of another PID namespace than this process's"
+        "process {pid} cannot be identified: `/proc` shows the processes of a PID namespace other than this process's"
     )]
     OtherPidNamespace {
         /// The process ID that the caller gave, in the caller's namespace.

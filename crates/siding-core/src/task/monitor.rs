@@ -101,8 +101,8 @@ impl LineWatch {
     }
 }
 
-/// Returns the records of monitor lines that are still missing in the journal of a task that ended
-/// while it had no shim.
+/// Returns the records of monitor lines that are missing from the journal of a task that ended
+/// without a shim.
 #[must_use]
 pub fn lines_after_shim_loss(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {
     let Some(monitor) = &state.spec.monitor else { return Vec::new() };

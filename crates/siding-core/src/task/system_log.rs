@@ -1,4 +1,4 @@
-//! Entries about tasks in the journal of systemd, for tasks whose specification asks for them.
+//! Sends entries about tasks to systemd's journal, if the task's specification asks for them.
 
 use siding_model::journal::TaskState;
 use siding_model::record::Record;
@@ -6,15 +6,16 @@ use siding_model::system_log::LogEntry;
 
 use crate::sys::journald;
 
-/// Sends the entry of a record, if it has one. Must be called after the record was written; `state`
-/// is the state after the record. Never waits.
+/// Sends the journald entry for a task record; some records have none. Must be called after the
+/// record was written; `state` is the task's state after the record. Never waits.
 pub fn log_record(record: &Record, state: &TaskState) {
     if let Some(entry) = LogEntry::from_record(record, state) {
         send(&entry);
     }
 }
 
-/// Sends the entries of records that a repair has written. `before` is the state before them.
+/// Sends the journald entries for the records that a repair of a task has written. `before` is the
+/// task's state before these records.
 pub(super) fn log_records(before: &TaskState, records: Vec<Record>) {
     if !before.spec.log_journald {
         return;
@@ -26,7 +27,7 @@ pub(super) fn log_records(before: &TaskState, records: Vec<Record>) {
     }
 }
 
-/// Sends an entry. Never waits.
+/// Sends an entry to journald. Never waits.
 pub fn send(entry: &LogEntry) {
     journald::send(&entry.encode());
 }

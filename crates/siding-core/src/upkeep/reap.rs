@@ -1,8 +1,8 @@
-//! Cleans up what crashes have left (tasks without a shim, strays, files), and data past its
-//! retention.
+//! Cleans up after crashes (tasks without a shim, stray processes, files), and removes data past
+//! its retention.
 //!
-//! With the two exceptions below, all decisions rest on records and locks. A process is a stray
-//! only if it belongs, by its mark or control group, to a task whose end is recorded or whose
+//! With the two exceptions below, all decisions are based on records and locks. A process is a
+//! stray only if it belongs, by its mark or control group, to a task whose end is recorded or whose
 //! record was set aside. The files of a task are removed only if no process holds the task's lock.
 //! Processes and files that belong to another state directory are never touched, because the tasks
 //! of that directory have no record here.
@@ -10,7 +10,7 @@
 //! A process that a host has left carries the mark of the host, which has a record here
 //! ([`reap_hosts`]).
 //!
-//! Two kinds of leftovers are judged without a record. A socket file in a watched directory is
+//! Two kinds of leftovers are identified without a record. A socket file in a watched directory is
 //! removed if no process holds it ([`reap_sockets`]). Rules select the processes that other
 //! programs left behind ([`reap_unowned`]).
 
@@ -107,8 +107,9 @@ pub fn reap_all(
 
 /// Cleans up for a caller that cannot wait for [`reap_all`], and returns the steps. A task whose
 /// shim is dead gets a new shim or, if none of its processes is left, a record of its end.
-/// Processes whose task or host has ended are ended. Reads only tasks that are marked live or whose
-/// mark a process carries, so the time does not depend on the number of tasks that have ended.
+/// Terminates processes whose task or host has ended. Reads only tasks with an entry in `live/` and
+/// tasks whose birthmark a process carries, so the time does not depend on the number of ended
+/// tasks.
 ///
 /// # Errors
 ///
@@ -125,7 +126,7 @@ pub fn reap_urgent(root: &StateDir, program: &CStr) -> Result<Vec<ReapStep>, Rea
 }
 
 /// Returns the steps that [`reap_all`] would take, and changes nothing. Tasks are not locked, so a
-/// step that another process is about to take is predicted too.
+/// step that another process is about to take is included.
 ///
 /// # Errors
 ///
@@ -142,14 +143,14 @@ fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
     folded.state.lifecycle.outcome().cloned()
 }
 
-/// The recorded state of a task, as far as the reaper needs it. Specifications are not retained: a
-/// command may have megabytes.
+/// The recorded state of a task, as far as the reaper needs it. Specifications are not retained,
+/// because a command line may have megabytes.
 #[derive(Debug)]
 enum RecordedState {
     /// The task has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
     /// The task has ended. `group` is the task's control group, if the group still exists. If the
-    /// task was `released`, the processes that carry its mark must not be ended.
+    /// task was `released`, the processes that carry its mark must not be terminated.
     Ended {
         shim: ProcRef,
         at: UnixMs,
@@ -189,7 +190,7 @@ impl TaskSurvey {
         }
     }
 
-    /// Returns the shims that live and supervise a task that has not ended.
+    /// Returns the running shims of the tasks that have not ended.
     fn live_shims(&self) -> impl Iterator<Item = ProcRef> {
         self.tasks.values().filter_map(|standing| match standing {
             RecordedState::Live { shim, .. } if procfs::is_running(*shim) => Some(*shim),
@@ -253,8 +254,8 @@ fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
 }
 
 /// Returns the steps for the tasks whose session has ended and whose shims are about to stop them.
-/// A task without a running shim is included if `will_have_one` returns true, because a new shim is
-/// about to be started for it.
+/// A task without a running shim is included if `will_have_one` returns true, which means that a
+/// new shim is about to be started for the task.
 fn tasks_being_stopped(
     root: &StateDir,
     survey: &TaskSurvey,

@@ -16,7 +16,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Prepares `siding a2a send` to the agent at `url`, which reads [`TOKEN`] from the variable
+/// Prepares `siding a2a send` to the agent at `url`. The command reads [`TOKEN`] from the variable
 /// `PEER`.
 fn send_call(sandbox: &Sandbox, url: &str, args: &[&str]) -> Invocation {
     let call = sandbox.siding(&[&["a2a", "send", url, "--bearer-env", "PEER"], args].concat());

@@ -64,7 +64,7 @@ fn uninstall_restores_the_settings_file_exactly() {
     let (effects, diff) = dry.split_once("\n\n--- ").expect("the effects precede the diff");
     assert!(effects.contains("\n  PreToolUse          asks the guard about a command"), "{dry}");
     assert!(diff.contains("+++ ") && diff.contains("would change "), "{dry}");
-    // The remarks about an installation must not sound as if it had been made.
+    // The notes about an installation must not sound as if it had been made.
     let planned = "nothing was changed (--dry-run)\n\
                    for an install without --dry-run:\n\
                    \x20 new sessions";

@@ -79,7 +79,7 @@ fn lines_written_without_a_shim_are_matched_later() {
 }
 
 /// The process of `monitor-mcp` survives the death of its shim. When the owner of the session is
-/// killed, this process and its MCP server are ended.
+/// killed, this process and its MCP server are terminated.
 #[test]
 fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let mut sandbox = Sandbox::new();

@@ -71,7 +71,7 @@ fn split_input(text: &str, by_line: bool) -> Vec<String> {
 }
 
 /// Returns whether the input is split into lines instead of words, because an option such as `-0`
-/// or `-d` sets another separator than blanks.
+/// or `-d` replaces the separator.
 fn splits_by_line(options: &[Field]) -> bool {
     let by_line = |option: &str| {
         option.starts_with("-d")

@@ -30,7 +30,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long to wait for the exit status of a server whose connection has closed.
 const EXIT_WAIT: Duration = Duration::from_millis(500);
-/// Maximum wait for a connection to close before the server's process is ended.
+/// Maximum wait for a connection to close before the server's process is terminated.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the server is not connected.

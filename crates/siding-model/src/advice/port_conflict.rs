@@ -35,8 +35,8 @@ pub enum PortHolder {
     Nobody,
 }
 
-/// Returns the port in the last line that reports that a port is in use. `None` if there is no such
-/// line, or if the last one names no port.
+/// Returns the port in the last line of `output` that reports a port in use. Returns `None` if no
+/// line does, or if that line names no port.
 #[must_use]
 pub fn find_conflicting_port(output: &str) -> Option<u16> {
     let line = output.lines().rev().map(str::to_lowercase).find(|line| reports_conflict(line))?;
@@ -72,8 +72,8 @@ pub fn port_holder_advice(port: u16, holder: &PortHolder, dialect: Dialect) -> S
     }
 }
 
-/// Returns whether a line in lower case says that a port is in use. A server that tries the next
-/// port has not failed because of it.
+/// Returns whether a line in lower case says that a port is in use. A line such as
+/// `port 3000 is in use, trying 3001` does not count, because that server uses another port.
 fn reports_conflict(line: &str) -> bool {
     let names_port = || words(line).any(|word| word == "port");
     line.contains("address already in use")
@@ -95,7 +95,7 @@ fn port_after_word(line: &str) -> Option<u16> {
 }
 
 /// Finds the last address with a port, such as `127.0.0.1:3000`, `:::3000`, `[::]:80`, `*:6379` or
-/// `:8080`. A position in a file, `main.rs:10:5`, is no address.
+/// `:8080`. A position in a file, such as `main.rs:10:5`, is not an address.
 fn port_of_address(line: &str) -> Option<u16> {
     let is_delimiter = |char: char| char.is_whitespace() || "()'\"`{}<>,;".contains(char);
     let address = |token: &str| {

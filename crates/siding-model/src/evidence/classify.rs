@@ -9,7 +9,8 @@ use super::sample::{
 /// variant comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
-    /// Blocked reading, or polling nothing but, the task's input, a terminal or the output pipe.
+    /// Blocked in a read of the task's input, a terminal or the output pipe, or in a poll of only
+    /// these.
     ReadingInput,
     /// Stopped by a signal or a debugger.
     Stopped,

@@ -1,4 +1,4 @@
-//! The decision whether a command starts in the background.
+//! Decides whether a command starts in the background.
 
 use std::time::Duration;
 

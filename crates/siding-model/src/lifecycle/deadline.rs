@@ -1,4 +1,4 @@
-//! The deadline of a task: when it counts, passes and moves, and how it bounds the grace of a stop.
+//! The deadline of a task: when it starts, passes and moves, and how it bounds the grace of a stop.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::{Lifecycle, LifecycleEffect, LifecyclePolicy, Phase, StopReason};
 use crate::process::MonotonicMs;
 
 impl Lifecycle {
-    /// Returns this state with a deadline and a cap that count from `now`, unless they already
-    /// count.
+    /// Returns this state with a deadline and a cap counted from `now`, unless the task already has
+    /// a deadline.
     #[must_use]
     pub fn with_deadline_from(&self, now: MonotonicMs) -> Self {
         if self.deadline.is_some() {
@@ -28,8 +28,8 @@ impl Lifecycle {
         self.stop_for_overrun(StopReason::Deadline { limit_ms }, now)
     }
 
-    /// Moves the deadline, at most to the cap. Changes nothing if no deadline counts, if the new
-    /// deadline has already passed, or once the task is being stopped.
+    /// Moves the deadline, at most to the cap. Changes nothing if the task has no deadline, if the
+    /// new deadline has already passed, or once the task is being stopped.
     pub(super) fn on_extended(
         &self,
         deadline: MonotonicMs,
@@ -52,9 +52,9 @@ impl Lifecycle {
         (Self { deadline: Some(deadline), ..self.clone() }, vec![LifecycleEffect::Record])
     }
 
-    /// Returns the time at which the tree is killed: after `grace`, but at the latest when the
-    /// task's own grace has passed after the deadline, or after `now` if the deadline has passed.
-    /// Otherwise a stop with a long grace would let the task exceed its cap.
+    /// Returns the time at which the tree is killed: `now` plus `grace`, but no later than the
+    /// deadline, or `now` if the deadline has passed, plus the task's own grace. Otherwise a stop
+    /// with a long grace would let the task exceed its cap.
     pub(super) fn kill_deadline(&self, grace: Duration, now: MonotonicMs) -> MonotonicMs {
         let kill_at = now.plus_ms(duration_ms(grace));
         self.deadline.map_or(kill_at, |deadline| {

@@ -69,8 +69,8 @@ pub struct MetricsSnapshot {
 
 /// Returns the metrics in the Prometheus text format. The same snapshot gives the same text.
 ///
-/// A metric whose labels have a fixed set of values has a sample for each of them, also for zero:
-/// otherwise the first event of a kind would be invisible to `rate()` and `increase()`.
+/// A metric whose labels have a fixed set of values has a sample for each value, even if the sample
+/// is zero: otherwise the first event of a kind would be invisible to `rate()` and `increase()`.
 #[must_use]
 pub fn format_metrics(snapshot: &MetricsSnapshot) -> String {
     let mut totals = snapshot.history.clone();

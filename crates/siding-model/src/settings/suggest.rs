@@ -4,8 +4,8 @@ use strsim::levenshtein;
 
 use super::keys::Key;
 
-/// Maximum length of a name that is compared with the keys, in bytes. A longer name is hardly a
-/// misspelled key, and the comparison would take long.
+/// Maximum length of a name that is compared with the keys, in bytes. A longer name is
+/// unlikely to be a misspelled key, and the comparison would be slow.
 const MAX_COMPARED_NAME_BYTES: usize = 64;
 
 /// Returns the known key most similar to `name`, if at most a third of the letters differ. Names in

@@ -122,8 +122,8 @@ pub(super) fn printable(text: &str) -> String {
 pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
     /// Parses and validates a value.
     fn read(raw: &RawValue) -> Result<Self, ValueError>;
-    /// Returns the value in the form of a settings file, which [`Self::read`] parses, except for a
-    /// webhook whose secret is cut.
+    /// Returns the value as a settings file contains it. [`Self::read`] accepts the result, except
+    /// that of a webhook, whose secret is removed.
     fn raw(&self) -> RawValue;
     /// Returns the JSON Schema of the value in a settings file.
     #[cfg(feature = "schema")]
@@ -132,7 +132,8 @@ pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
 
 impl Value for Duration {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
-        // A number without a unit is rejected; the parser's error advises to add a unit.
+        // A number without a unit becomes text too: the duration parser rejects it, and its
+        // error asks for a unit.
         let text = raw.text_or_number("a duration such as `15s`, `30m` or `1h30m`")?;
         Ok(duration::parse(&text)?)
     }
@@ -275,7 +276,7 @@ impl Value for String {
     }
 }
 
-/// Whether the blocking budget applies to a call that specifies no wait. [`crate::budget`] names
+/// Whether the blocking budget applies to a call that specifies no wait. [`crate::budget`] has
 /// further conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {

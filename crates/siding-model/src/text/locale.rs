@@ -8,7 +8,7 @@ const LOCALE_VARIABLES: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 pub enum CharacterSet {
     /// All of Unicode.
     Unicode,
-    /// Only ASCII, because the locale has another encoding than UTF-8.
+    /// Only ASCII, because the encoding of the locale is not UTF-8.
     Ascii,
 }
 

@@ -1,4 +1,4 @@
-//! The decision whether an automatic run of the reaper terminates or reports unowned processes.
+//! Decides whether an automatic run of the reaper terminates or reports unowned processes.
 //!
 //! Session starts, the timer, and `siding reap` without `--foreign` apply only the built-in rules.
 //! By default the first such run that finds an orphan only reports it, so that the user learns of

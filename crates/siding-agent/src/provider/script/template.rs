@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The matches of the named groups in the `expect` patterns so far.
+/// The texts that the named groups of the `expect` patterns have matched so far, by group name.
 pub(super) type Captures = BTreeMap<String, String>;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 ///
-/// The first name without a match.
+/// The name of the first placeholder for which no text was captured.
 pub(super) fn fill(text: &str, found: &Captures) -> Result<String, String> {
     split_segments(text)
         .into_iter()
@@ -58,11 +58,11 @@ pub(super) fn fill(text: &str, found: &Captures) -> Result<String, String> {
         .collect()
 }
 
-/// Replaces the placeholders in all strings of a value, except its keys.
+/// Replaces the placeholders in all strings of a value, except in keys.
 ///
 /// # Errors
 ///
-/// The first name without a match.
+/// The name of the first placeholder for which no text was captured.
 pub(super) fn fill_value(value: &Value, found: &Captures) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => Value::String(fill(text, found)?),

@@ -105,7 +105,7 @@ impl Simulation {
     }
 }
 
-/// Checks an allowed action against the to-dos that each agent believes to own.
+/// Checks an allowed action against the to-dos that each agent believes it owns.
 fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, act: &Action) {
     let after = TodoState::replay(&world.journal).expect("supported format");
     assert_eq!((after.ignored_lines, after.is_torn), (0, false));

@@ -12,7 +12,7 @@ use crate::stdout;
 /// Maximum columns of a comment about a setting.
 const COMMENT_COLUMNS: usize = 98;
 
-/// Checks a value that is given as one text, and returns it in the form of a settings file.
+/// Checks a value that is given as one text, and formats it as TOML.
 pub(super) fn format_value(key: Key, text: &str) -> Result<String, InvalidSetting> {
     let mut layer = Layer::default();
     let origin = Origin::Call { flag: key.name().to_owned() };
@@ -28,7 +28,7 @@ pub(super) fn format_value(key: Key, text: &str) -> Result<String, InvalidSettin
     })
 }
 
-/// Returns the text with a key set to a value that has the form of a settings file.
+/// Returns the text with a key set to `value`, which must be formatted as TOML.
 ///
 /// # Errors
 ///
@@ -112,7 +112,7 @@ fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// Returns a value in the form of a settings file. A rule is given by its name.
+/// Formats a value as TOML. A rule is represented by its name.
 fn render(value: &RawValue) -> String {
     match value {
         RawValue::Text(text) => quote(text),

@@ -8,7 +8,7 @@ use crate::stdout::{text_columns, wrap_indented};
 /// Columns of indentation before the text of a finding.
 const INDENT_COLUMNS: usize = 6;
 
-/// Formats a verdict with its findings. Appends a remark if the guard could not parse the complete
+/// Formats a verdict with its findings. Appends a note if the guard could not parse the complete
 /// command.
 pub(super) fn format_judgement(judgement: &GuardReport) -> String {
     let mut text = format!("{}\n", judgement.verdict.name());

@@ -94,7 +94,7 @@ pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     Some(Value::Object(updated))
 }
 
-/// Returns a remark for an agent whose command the host moved to the background when the budget
+/// Returns a note for an agent whose command the host moved to the background when the budget
 /// expired; `None` for any other call.
 pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -> Option<String> {
     let call = shell_call(input)?;

@@ -20,7 +20,7 @@ const MAX_INTERACTIVE_LIFETIME: Duration = Duration::from_secs(30 * 60);
 /// Maximum lifetime of a monitor in a headless run.
 const MAX_HEADLESS_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Returns a remark for an agent whose monitor requests a longer lifetime than the host allows.
+/// Returns a note for an agent whose monitor requests a longer lifetime than the host allows.
 pub(super) fn format_limit_remark(input: &HookInput) -> Option<String> {
     let call =
         input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(MONITOR_TOOL))?;

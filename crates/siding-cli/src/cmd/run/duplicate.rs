@@ -17,7 +17,7 @@ use crate::render;
 /// The action on a command that already runs in the same directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuplicateAction {
-    /// Starts the command without a remark.
+    /// Starts the command without a note.
     Start,
     /// Starts the command, with a note that names the first task.
     StartWithNote,

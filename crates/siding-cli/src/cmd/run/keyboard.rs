@@ -32,7 +32,7 @@ const FILTERS: [&str; 19] = [
 const CTRL_B: u8 = 0x02;
 /// The byte of the key that ends the input of a program.
 const CTRL_D: u8 = 0x04;
-/// The remark about keys that were typed for a command with a screen of its own.
+/// The note about keys that were typed for a full-screen command.
 const FULL_SCREEN_NOTE: &str = "the command needs a terminal, which siding does not give it, and \
                                 receives no keys: end it with Ctrl-C, and run it without siding";
 
@@ -44,7 +44,7 @@ pub(super) struct Keyboard {
     pipeline: PipelineState,
     /// Whether Ctrl-B moves the command to the background.
     can_hand_over: bool,
-    /// The remark about discarded input; `None` once it has been printed.
+    /// The note about discarded input; `None` once it has been printed.
     discard_note: Option<String>,
 }
 
@@ -63,7 +63,8 @@ enum PipelineState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TypedInput {
     has_hand_over_key: bool,
-    /// Whether the bytes end a line or the input, which a program would have received.
+    /// Whether the bytes contain the end of a line or Ctrl-D, at which a program that reads the
+    /// terminal would receive the input.
     ends_line: bool,
 }
 
@@ -107,9 +108,9 @@ impl Keyboard {
         self.can_hand_over.then_some(HINT_AFTER)
     }
 
-    /// Returns the text that names the key which moves the command to the background. In a
-    /// pipeline, first starts to read the keys. Returns `None` if this process does not read them,
-    /// for example in the background, and if standard error is no terminal.
+    /// Returns the hint that Ctrl-B moves the command to the background. In a pipeline, first tries
+    /// to start reading keys. Returns `None` if this process reads no keys, for example in the
+    /// background, or if standard error is not a terminal.
     pub(super) fn hand_over_hint(&mut self) -> Option<String> {
         if self.pipeline == PipelineState::Starting {
             self.pipeline = PipelineState::Started;
@@ -126,8 +127,8 @@ impl Keyboard {
         self.keys.is_reading()
     }
 
-    /// Returns the descriptor that is readable when keys were typed; `None` while this process does
-    /// not read them.
+    /// Returns the descriptor that becomes readable when a key is typed; `None` while this process
+    /// reads no keys.
     pub(super) fn readable_fd(&self) -> Option<BorrowedFd<'_>> {
         self.keys.readable_fd()
     }
@@ -175,8 +176,8 @@ impl Keyboard {
         }
     }
 
-    /// Returns whether no other program reads the keys. Only the processes in the terminal's
-    /// foreground process group can read them, and this process is one of that group.
+    /// Returns whether no other program reads the keys. Only processes in the terminal's foreground
+    /// process group can read them, and this process is in that group.
     fn has_no_rival(&self) -> bool {
         match self.pipeline {
             PipelineState::Absent => true,
@@ -193,7 +194,7 @@ fn are_filters(names: &[String]) -> bool {
     names.iter().all(|name| FILTERS.contains(&name.as_str()))
 }
 
-/// Returns the meaning of typed bytes.
+/// Determines the meaning of typed bytes.
 fn parse_input(bytes: &[u8]) -> TypedInput {
     TypedInput {
         has_hand_over_key: bytes.contains(&CTRL_B),

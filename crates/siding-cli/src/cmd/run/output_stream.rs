@@ -55,10 +55,10 @@ struct Sink {
     /// Unbuffered, so that the number of accepted bytes is known.
     file: File,
     state: SinkState,
-    /// Whether remarks appear between the written bytes, so that a remark after an incomplete line
+    /// Whether notes appear between the written bytes, so that a note after an incomplete line
     /// must start on a new line.
     shows_remarks: bool,
-    /// The modes that the written bytes have changed; `None` if the stream is no terminal.
+    /// The modes that the written bytes have changed; `None` if the stream is not a terminal.
     modes: Option<TerminalModes>,
 }
 

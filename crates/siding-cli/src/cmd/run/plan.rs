@@ -190,7 +190,7 @@ fn requests_deadline(args: &Args) -> bool {
     is_duration || args.on_timeout == Some(OnTimeout::Stop)
 }
 
-/// Returns the remark that even a task without a requested limit has a deadline.
+/// Returns the note that even a task without a requested limit has a deadline.
 fn unlimited_note(args: &Args, settings: &Settings, is_person: bool) -> Option<String> {
     let cap = format_duration(settings.max_elapsed_hard_cap);
     let place = if is_person { " in the background" } else { "" };

@@ -11,9 +11,9 @@ use crate::sys::threads::ProcessStatus;
 /// Returns whether a descendant of a task belongs to another task, which `siding run` started
 /// inside the first, or is the shim of such a task.
 ///
-/// A process of another task has the birthmark of that task, which has a live marker in the state
-/// directory. A birthmark without a live marker has no effect, so a program cannot leave its task
-/// by lowering its own limit.
+/// A process of another task carries the birthmark of that task, and that task has a live marker in
+/// the state directory. The birthmark is a resource limit, which a program can lower. A birthmark
+/// whose task has no live marker has no effect, so a program cannot leave its task in this way.
 #[must_use]
 pub fn is_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
     has_mark_of_other_task(root, own, pid)
@@ -45,8 +45,8 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
 /// Returns whether a process is the shim of a task other than `own`, whatever birthmark it carries.
 ///
 /// A siding command inside a task may start a takeover of another task. The new shim has the
-/// birthmark of the surrounding task, since a hard limit can only be lowered (setrlimit(2)). A shim
-/// is still recognized between the end of its task and its own exit.
+/// birthmark of the surrounding task, because an unprivileged process cannot raise a hard limit
+/// (setrlimit(2)). A shim is still recognized between the end of its task and its own exit.
 ///
 /// A shim names its task in its command line, and the journal of that task must name the process as
 /// its shim. A program therefore cannot leave its task by setting a shim's name for a process.

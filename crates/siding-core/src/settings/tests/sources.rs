@@ -213,7 +213,7 @@ fn the_project_file_is_searched_up_to_the_repository_or_home() {
     assert_eq!(new, found(&machine), "a change is made in the file that applies");
     fs::remove_file(new.as_ref().expect("a place")).expect("removed");
     let again = writable_file(&machine.environment, WritableLayer::Project).expect("readable");
-    assert_eq!(again, new, "a new file belongs into the root of the repository");
+    assert_eq!(again, new, "a new file belongs in the root of the repository");
     let here = put(&deep);
     assert_eq!(found(&machine), Some(here));
     machine.environment.working_directory = None;

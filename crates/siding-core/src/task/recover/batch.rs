@@ -63,8 +63,8 @@ impl<'r> BatchRecovery<'r> {
             each((
                 id,
                 given.unwrap_or_else(|| {
-                    // No shared shim was started, or it was killed, or it has started without this
-                    // task. This task and each remaining task get a shim of their own.
+                    // No shared shim was started, or it was killed, or it accepts no more tasks.
+                    // This task and each remaining task get a shim of their own.
                     shim = None;
                     self.recovery.start_takeover(&orphan)
                 }),
@@ -72,7 +72,7 @@ impl<'r> BatchRecovery<'r> {
         }
     }
 
-    /// Hands a task to the shared shim. `None` if the shim accepts no more tasks.
+    /// Hands a task to the shared shim. Returns `None` if the shim accepts no more tasks.
     fn add_to_shim(
         &self,
         shim: &BatchTakeover,

@@ -52,8 +52,8 @@ pub trait ForegroundCaller {
         None
     }
 
-    /// Shows the progress of the task, or determines that nobody sees it. Afterwards
-    /// [`Self::progress_at`] must be in the future.
+    /// Shows the progress of the task if a person can see it. Afterwards [`Self::progress_at`] must
+    /// be in the future.
     fn show_progress(&mut self) {}
 
     /// Returns the descriptor that is writable when the reader accepts more; `None` if all known

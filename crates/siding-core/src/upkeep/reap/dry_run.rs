@@ -35,7 +35,7 @@ pub(super) fn plan_steps(
     }
     let groups = leftovers::leftover_groups(root, &survey);
     steps.extend(groups.into_iter().map(|(task_id, _)| ReapStep::Cleared { task_id }));
-    // A task whose strays are ended may be removed in the same run.
+    // A task whose strays are terminated may be removed in the same run.
     steps.extend(leftovers::plan_expired_tasks(root, &survey, &HashSet::new(), limits));
     let unborn = leftovers::unrecorded_tasks(root, &survey);
     steps.extend(unborn.into_iter().map(|task_id| ReapStep::NeverStarted { task_id }));

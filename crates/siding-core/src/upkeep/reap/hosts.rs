@@ -90,8 +90,8 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     steps
 }
 
-/// The state of a host, which decides whether its processes are ended and its record is removed. A
-/// host that may live on another machine or in another PID namespace counts as alive.
+/// The state of a host, which decides whether its processes are terminated and its record is
+/// removed. A host that may live on another machine or in another PID namespace counts as alive.
 enum HostState {
     Ended,
     Alive,
@@ -178,7 +178,7 @@ struct HostSweep<'a> {
     record: &'a HostRecord,
     excluded_programs: &'a [String],
     /// The log of signals. `None` before the first signal, and if the log cannot be opened; the
-    /// processes are ended without a log then.
+    /// processes are then terminated without a log.
     log: Option<ReapLog>,
     /// The signaled processes by process ID and start time, with their last signal.
     signaled: BTreeMap<(i32, u64), SignaledProcess>,
@@ -273,7 +273,7 @@ impl<'a> HostSweep<'a> {
     }
 
     /// Kills the processes that are left, and those that were started in the meantime. Returns the
-    /// processes that could not be ended.
+    /// processes that could not be terminated.
     fn kill_remaining(&mut self) -> HashSet<ProcRef> {
         let started = clock::monotonic_now();
         loop {

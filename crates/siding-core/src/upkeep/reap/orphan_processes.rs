@@ -27,14 +27,14 @@ use crate::task::shim_client;
 pub(super) const TERM_GRACE_MS: u64 = 2_000;
 /// The time after which a killed process that still lives is reported, in milliseconds.
 pub(super) const KILL_TIMEOUT_MS: u64 = 5_000;
-/// The pause between the two checks of a process's mark that must agree before the process is ended
-/// as a stray. A new shim carries the mark of its starter until it has set its own mark, which
-/// takes less time than this pause.
+/// The pause between the two checks of a process's mark that must agree before the process is
+/// terminated as a stray. A new shim carries the mark of its starter until it has set its own mark,
+/// which takes less time than this pause.
 const RECHECK_DELAY: Duration = Duration::from_millis(20);
 /// Pause between two rounds of SIGKILL.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
-/// The lock of a task, which this process holds while the task's strays are ended. Dropping the
+/// The lock of a task, which this process holds while it terminates the task's strays. Dropping the
 /// value releases the lock.
 #[derive(Debug)]
 enum TaskGuard {
@@ -338,7 +338,7 @@ impl OrphanSweep<'_> {
     }
 
     /// Kills the strays that are left and those that were started in the meantime. Returns the last
-    /// scan, which contains the strays that could not be ended.
+    /// scan, which contains the strays that could not be terminated.
     fn kill_remaining(&mut self) -> OrphanScan {
         let started = clock::monotonic_now();
         loop {

@@ -47,8 +47,8 @@ pub(super) fn age_ms(process: ProcRef) -> u64 {
     clock::since_boot_ms().saturating_sub(born)
 }
 
-/// The locked log. Unowned processes are ended only while this lock is held, so that only one
-/// reaper at a time does so. The processes of an ended host or task are ended even if the log
+/// The locked log. Unowned processes are terminated only while this lock is held, so that only one
+/// reaper at a time does so. The processes of an ended host or task are terminated even if the log
 /// cannot be opened.
 #[derive(Debug)]
 pub(super) struct ReapLog(OwnedFd);
@@ -81,8 +81,8 @@ impl ReapLog {
     /// # Errors
     ///
     /// The I/O error of the system call, or `WriteZero` if only a part of the line was written. An
-    /// unowned process must not be signaled then; a process of an ended host or task is signaled all
-    /// the same.
+    /// unowned process must not be signaled then; a process of an ended host or task is still
+    /// signaled.
     pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

@@ -67,7 +67,7 @@ pub enum ReapStep {
         /// [`await_stopping`](super::await_stopping).
         outcome: Option<Outcome>,
     },
-    /// A process of an ended task was ended.
+    /// A process of an ended task was terminated.
     StrayEnded {
         /// The ended task to which the process belonged.
         task_id: TaskId,
@@ -78,7 +78,7 @@ pub enum ReapStep {
         /// The last signal that was sent; `None` in a dry run.
         signal: Option<String>,
     },
-    /// A process of an ended task could not be ended.
+    /// A process of an ended task could not be terminated.
     StrayLeft {
         /// The ended task to which the process belongs.
         task_id: TaskId,
@@ -137,11 +137,11 @@ pub enum ReapStep {
         /// The reason why the file could not be removed.
         why: String,
     },
-    /// A process of an unowned orphan's tree was ended.
+    /// A process of an unowned orphan's tree was terminated.
     ForeignEnded {
         /// The rule that selected the tree.
         rule: String,
-        /// The process ID of the ended process.
+        /// The process ID of the terminated process.
         pid: i32,
         /// The process ID of the topmost process of the tree.
         top_pid: i32,
@@ -153,7 +153,7 @@ pub enum ReapStep {
         /// one.
         signal: Option<String>,
     },
-    /// A process of an unowned orphan's tree was found and reported, but not ended.
+    /// A process of an unowned orphan's tree was found and reported, but not terminated.
     ForeignFound {
         /// The rule that selected the tree.
         rule: String,
@@ -166,7 +166,7 @@ pub enum ReapStep {
         /// The command line of the process, shortened.
         command: String,
     },
-    /// A process of an unowned orphan's tree could not be ended.
+    /// A process of an unowned orphan's tree could not be terminated.
     ForeignLeft {
         /// The rule that selected the tree.
         rule: String,
@@ -177,7 +177,7 @@ pub enum ReapStep {
         /// The reason why the process still runs.
         why: String,
     },
-    /// A process matches a rule's pattern, but was not ended.
+    /// A process matches a rule's pattern, but was not terminated.
     ForeignSpared {
         /// The rule that the process matches.
         rule: String,
@@ -185,26 +185,26 @@ pub enum ReapStep {
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// The reason why the process was not ended.
+        /// The reason why the process was not terminated.
         why: String,
     },
-    /// The log could not be written, so no further unowned orphan was ended.
+    /// The log could not be written, so no further unowned orphan was terminated.
     ForeignFailed {
         /// The error of opening or writing the log.
         why: String,
     },
-    /// A process that an ended host had left was ended.
+    /// A process that an ended host had left was terminated.
     HostProcessEnded {
         /// The host: its name and its process ID.
         host: String,
-        /// The process ID of the ended process.
+        /// The process ID of the terminated process.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
         /// The last signal that was sent; `None` in a dry run.
         signal: Option<String>,
     },
-    /// A process that an ended host had left could not be ended.
+    /// A process that an ended host had left could not be terminated.
     HostProcessLeft {
         /// The host: its name and its process ID.
         host: String,
@@ -276,7 +276,7 @@ impl ReapStep {
         }
     }
 
-    /// Returns the entry for the journal of systemd; `None` unless the step ended a process.
+    /// Returns the entry for the journal of systemd; `None` unless the step terminated a process.
     #[must_use]
     pub fn log_entry(&self) -> Option<LogEntry> {
         if let Self::StrayEnded { task_id, pid, .. } = self {

@@ -98,7 +98,7 @@ fn a_bound_socket_that_does_not_listen_yet_is_kept() {
         let early = unix_socket::bind_without_listen(&path, kind).expect("binds");
         make_old(&path);
         assert_eq!(watched.reap(), Vec::<String>::new());
-        // The socket is also kept under another name than the one to which it was bound.
+        // The socket is also kept after a rename, although it was bound to the old name.
         let moved = watched.path("moved");
         std::fs::rename(&path, &moved).expect("own directory");
         assert_eq!(watched.reap(), Vec::<String>::new());

@@ -52,9 +52,9 @@ impl<'l> TreeSweep<'l> {
         self.targets.extend(going);
     }
 
-    /// Sends SIGTERM to all processes, gives them time to exit, kills those that are left and those
-    /// that they have started, and returns a step for each. If the log cannot be written, no more
-    /// signals are sent, and a last step reports the failure.
+    /// Sends SIGTERM to all processes, gives them time to exit, and kills the remaining processes
+    /// and those that they have started. Returns a step for each process. If the log cannot be
+    /// written, no more signals are sent, and a last step reports the failure.
     pub(super) fn run(mut self) -> Vec<ReapStep> {
         self.signal_all(Signal::TERM);
         self.wait_for_exit();
@@ -131,8 +131,9 @@ impl<'l> TreeSweep<'l> {
         }
     }
 
-    /// Adds the processes that the trees have started since the first scan, except those of other
-    /// users, with a terminal, or of a task. Returns whether any process was added.
+    /// Adds the processes that the trees have started since the first scan. Processes of other
+    /// users, processes with a terminal and processes of a task are left out. Returns whether any
+    /// process was added.
     ///
     /// A new process is recognized by its parent, which is a member, or by its session, which a
     /// member leads. The kernel does not reuse the ID of a session while any process is in the

@@ -1,7 +1,9 @@
-//! Ends or reports unowned orphans in unattended runs: at the start of a session, and by the timer.
+//! Terminates or reports unowned orphans in unattended runs: at the start of a session, and by the
+//! timer.
 //!
-//! Only built-in rules apply here. [`UnownedReapMode`] decides whether these rules end processes or
-//! only report them; `foreign-reports` in the state directory records that a report was delivered.
+//! Only built-in rules apply here. [`UnownedReapMode`] decides whether these rules terminate
+//! processes or only report them; `foreign-reports` in the state directory records that a report
+//! was delivered.
 
 use std::io;
 
@@ -22,10 +24,10 @@ const REPORTS_FILE: &str = "foreign-reports";
 /// machine and set of rules; a report that the last lines do not contain is delivered again.
 const REPORTS_TAIL_BYTES: u64 = 256 << 10;
 
-/// Ends the unowned orphans that the built-in rules select, or reports them as
+/// Terminates the unowned orphans that the built-in rules select, or reports them as
 /// [`ReapStep::ForeignFound`], depending on the settings and on earlier reports. With `dry_run`, no
-/// process is ended, and the steps are predicted. A process that matches a rule but is kept is not
-/// reported, because each live session has processes of this kind.
+/// process is terminated, and the steps are predicted. A process that matches a rule but is kept is
+/// not reported, because each live session has processes of this kind.
 ///
 /// A caller that has shown a report must record this with [`record_unowned_report`].
 #[must_use]
