@@ -11,9 +11,9 @@ use crate::sys::threads::ProcessStatus;
 /// Returns whether a descendant of a task belongs to another task, which `siding run` started
 /// inside the first, or is the shim of such a task.
 ///
-/// A process of another task has the birthmark of that task, which has a live marker in the state
-/// directory. A birthmark without a live marker has no effect, so a program cannot leave its task
-/// by lowering its own limit.
+/// A process belongs to another task if it has the birthmark of that task and the state directory
+/// lists that task as running (in `live/`). The birthmark of any other task has no effect, so a
+/// program cannot leave its task by lowering its own `RLIMIT_RTTIME`.
 #[must_use]
 pub fn is_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
     has_mark_of_other_task(root, own, pid)
