@@ -8,7 +8,7 @@ use crate::access::RequestEffect;
 /// The path of the metrics, which scrapers use by default.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// The object of a request.
+/// The target of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route<'p> {
     /// A page for a person.
@@ -98,13 +98,13 @@ pub(crate) enum Act {
 pub(crate) enum RouteError {
     /// There is nothing at this address.
     NotFound,
-    /// The address has another method.
+    /// The address does not accept this method.
     WrongMethod,
 }
 
 impl<'p> Route<'p> {
     /// Returns the route of a request. A path is compared as it was sent: escapes and dots have no
-    /// meaning, so that no check sees another path than the handler.
+    /// meaning, so that no check sees a different path from the handler.
     pub(crate) fn parse(method: &Method, path: &'p str) -> Result<Self, RouteError> {
         let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
         let (wanted, route) = match segments.as_slice() {

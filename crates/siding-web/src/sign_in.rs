@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, header};
 use siding_core::sys;
 
-/// Maximum number of signed-in browsers. A further one signs the first out.
+/// Maximum number of signed-in browsers. One more signs out the browser that signed in first.
 const MAX_BROWSERS: usize = 32;
-/// Maximum number of links that were printed and not used. A further one makes the first invalid.
+/// Maximum number of links that were printed and not used. One more makes the oldest link invalid.
 const MAX_OPEN_LINKS: usize = 4;
 /// The path of the sign-in link.
 pub(crate) const SIGN_IN_PATH: &str = "/sign-in";
