@@ -5,7 +5,7 @@ use std::io;
 use siding_core::store::StoreError;
 
 /// The reason why the state directory could not be followed. A single task or session that cannot
-/// be read is no error: the others are shown, and [`LiveView::unreadable`] lists the unreadable
+/// be read is not an error: the others are shown, and [`LiveView::unreadable`] lists the unreadable
 /// tasks.
 ///
 /// [`LiveView::unreadable`]: crate::LiveView::unreadable
