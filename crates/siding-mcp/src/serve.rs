@@ -69,7 +69,7 @@ async fn serve_stdio(tool_context: ToolContext) -> Result<(), McpError> {
             let _best_effort = service.waiting().await;
             Ok(())
         }
-        // A client that disconnects before the handshake is no error.
+        // A client that disconnects before the handshake is not an error.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(McpError::Handshake { why: error.to_string() }),
     }
