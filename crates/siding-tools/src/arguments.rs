@@ -117,8 +117,8 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
 }
 
 /// Converts a value to the type in `schema` where its meaning is clear: for example, a text to the
-/// number that it represents, or a text that is no JSON list to a list of this text. The error is
-/// the part of the value that does not fit.
+/// number that it represents, or a text that is not a JSON list to a list of this text. The error
+/// is the part of the value that does not fit.
 fn coerce(value: Value, schema: &Value) -> Result<Value, Value> {
     let fitted = match (schema["type"].as_str().unwrap_or_default(), value) {
         ("string", Value::Number(number)) => Value::String(number.to_string()),
