@@ -272,8 +272,8 @@ impl Args {
     }
 
     /// Returns the terminal for an interactive conversation, or `None` if the agent is a subagent
-    /// or has a prompt. If the standard streams are no terminal, or the output is JSON, a resumed
-    /// conversation continues without a terminal, and a new conversation fails.
+    /// or has a prompt. If the standard streams are not a terminal, or the output is JSON, a
+    /// resumed conversation continues without a terminal, and a new conversation fails.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);

@@ -67,7 +67,8 @@ pub(crate) fn format_headline(report: &ActivityReport, since: Duration) -> Strin
     format!("last {period}: {} {tasks}, {}", counts.ran, parts.join(", "))
 }
 
-/// Formats a period: `24 hours`, `7 days`, or, if it is no number of days, for example `8h`.
+/// Formats a period: `24 hours`, `7 days`, or, for a period that is not a whole number of days, for
+/// example `8h`.
 fn format_period(since: Duration) -> String {
     let seconds = since.as_secs();
     match seconds / DAY_SECONDS {

@@ -120,7 +120,7 @@ impl Keyboard {
 
     /// Returns the text that names the key which moves the command to the background. In a
     /// pipeline, first starts to read the keys. Returns `None` if this process does not read them,
-    /// for example in the background, and if standard error is no terminal.
+    /// for example in the background, and if standard error is not a terminal.
     pub(super) fn hand_over_hint(&mut self) -> Option<String> {
         if self.pipeline == PipelineState::Starting {
             self.pipeline = PipelineState::Started;

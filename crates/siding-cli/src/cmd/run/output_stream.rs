@@ -58,7 +58,7 @@ struct Sink {
     /// Whether remarks appear between the written bytes, so that a remark after an incomplete line
     /// must start on a new line.
     shows_remarks: bool,
-    /// The modes that the written bytes have changed; `None` if the stream is no terminal.
+    /// The modes that the written bytes have changed; `None` if the stream is not a terminal.
     modes: Option<TerminalModes>,
 }
 
