@@ -103,7 +103,7 @@ impl HostFiles {
         Ok(file::try_lock_exclusive(&lock)?.then_some(lock))
     }
 
-    /// Wakes the supervisor by writing a byte to its bell. A full FIFO is no error, because the
+    /// Wakes the supervisor by writing a byte to its bell. A full FIFO is not an error, because the
     /// bytes already in it wake the supervisor.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ pub fn open_followed(path: &Path, append: bool) -> io::Result<OwnedFd> {
 }
 
 /// Opens a terminal for writing, without making it the controlling terminal, and without blocking
-/// while its output is stopped. `None` if the path is no terminal.
+/// while its output is stopped. `None` if the path is not a terminal.
 ///
 /// # Errors
 ///

@@ -117,7 +117,7 @@ pub struct Waiter<'r> {
     pub(super) tasks: Vec<WaitedTask<'r>>,
     pub(super) wait: WaitState,
     started: MonotonicMs,
-    /// The moment from which a shim that cannot be reached is no error: the wait ends.
+    /// The moment from which a shim that cannot be reached is not an error, and the wait ends.
     pub(super) connect_until: MonotonicMs,
     met: Vec<MetEntry>,
     /// For each condition, the thread that sends its HTTP requests; `None` for a condition of
