@@ -9,7 +9,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually};
 use crate::support::{CONVERSATION_ID, hook_call, list_waiters, sandbox, wait_for_waiter};
 
 /// Creates a script `codex` that writes its arguments to the file `args`, one per line. Returns a
-/// `PATH` that finds this script.
+/// `PATH` that contains the script's directory.
 fn install_fake_codex(sandbox: &Sandbox) -> String {
     let program = sandbox.path("bin/codex");
     std::fs::create_dir_all(program.parent().expect("a directory")).expect("test directory");
