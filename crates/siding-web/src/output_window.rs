@@ -236,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// The lines are the content, without a byte twice or missing.
+        /// Joined, the lines are the content: no byte is missing or repeated.
         #[test]
         fn lines_join_to_the_content(content in proptest::collection::vec(any::<u8>(), 0..9000)) {
             let mut joined = Vec::new();

@@ -84,8 +84,8 @@ fn task_end_during_a_turn_queues_no_prompt() {
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }
 
-/// A waiter that has slept during a whole turn wakes the agent, because the waiter of that turn's
-/// end has exited in its favor.
+/// A waiter that has slept during a whole turn wakes the agent, because the waiter that the end of
+/// that turn started has exited: only one waiter waits for a conversation.
 #[test]
 fn task_end_after_a_later_turn_queues_a_prompt() {
     let sandbox = sandbox();
