@@ -95,7 +95,7 @@ fn port_after_word(line: &str) -> Option<u16> {
 }
 
 /// Finds the last address with a port, such as `127.0.0.1:3000`, `:::3000`, `[::]:80`, `*:6379` or
-/// `:8080`. A position in a file, `main.rs:10:5`, is no address.
+/// `:8080`. A position in a file, `main.rs:10:5`, is not an address.
 fn port_of_address(line: &str) -> Option<u16> {
     let is_delimiter = |char: char| char.is_whitespace() || "()'\"`{}<>,;".contains(char);
     let address = |token: &str| {

@@ -151,8 +151,8 @@ fn format_effect(key: Key, settings: &Settings, path: &Path) -> String {
     format!("{key} stays {value} here: the {origin} takes precedence")
 }
 
-/// Returns a remark about the calls to which a budget does not apply; `None` if `key` is no budget,
-/// or if the budget applies to every caller.
+/// Returns a remark about the calls to which a budget does not apply; `None` if `key` is not a
+/// budget, or if the budget applies to every caller.
 fn budget_remark(key: Key, mode: AssistantMode) -> Option<&'static str> {
     if key == Key::Budget {
         return Some(

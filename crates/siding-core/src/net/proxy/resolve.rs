@@ -54,8 +54,8 @@ fn is_local_address(at: SocketAddr) -> bool {
 
 /// Returns the source address that this machine would use to reach an address. To reach one of its
 /// own addresses, the machine uses that address itself. The function calls connect(2) on a UDP
-/// socket, which sends nothing. A call of bind(2) would be no test, because with `ip_nonlocal_bind`
-/// (ip(7)) the call succeeds even for an address that the machine does not have.
+/// socket, which sends nothing. A call of bind(2) would not be a test, because with
+/// `ip_nonlocal_bind` (ip(7)) the call succeeds even for an address that the machine does not have.
 fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

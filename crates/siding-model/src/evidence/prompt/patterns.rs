@@ -77,8 +77,8 @@ pub(super) fn is_key_prompt(lowercase: &str) -> bool {
         "hit any key",
         "--more--",
     ];
-    // Keys that a running server merely offers are no prompt: `press any key to stop`, `press enter
-    // to show help`.
+    // Keys that a running server merely offers are not a prompt: `press any key to stop`, `press
+    // enter to show help`.
     const OPTIONAL_KEY_SUFFIXES: [&str; 6] =
         ["to stop", "to quit", "to shut", "to show", "for help", "to restart"];
     let Some((at, key)) = KEY_PHRASES.iter().find_map(|key| Some((lowercase.find(key)?, key)))
