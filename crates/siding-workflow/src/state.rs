@@ -66,7 +66,7 @@ pub struct StepStart {
 pub struct NextActions {
     /// Steps to start, in this order.
     pub start: Vec<StepStart>,
-    /// The indexes of running steps to stop, also of those that the runner has already asked to
+    /// The indexes of running steps to stop, including those that the runner has already asked to
     /// stop.
     pub stop: Vec<usize>,
     /// The verdict; `None` until all steps are finished.

@@ -31,7 +31,7 @@ pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<St
 }
 
 /// Prints a note of siding on standard error, because standard output is reserved for the command's
-/// result. Each line of the note is wrapped, also for a program.
+/// result. Each line of the note is wrapped, even for a program.
 pub(crate) fn print_note(text: &str) {
     let _peer_gone = stderr::print(&format_note(text, note_columns()));
 }

@@ -12,7 +12,7 @@ use super::reminder;
 use crate::failure::Failure;
 
 /// Answers the event after a tool call of the main agent with new notices and, at the end of a
-/// batch, with the reminder that is due. At the end of a batch, also of a subagent's batch, records
+/// batch, with the reminder that is due. At the end of a batch, even of a subagent's batch, records
 /// the commands of the batch as returned if the session is open.
 pub(super) fn answer<'c>(
     input: &HookInput,
