@@ -17,7 +17,7 @@ pub struct GuardSample {
 }
 
 impl GuardSample {
-    /// Whether the guard asks about the command or denies it.
+    /// Returns whether the guard asks about the command or denies it.
     #[must_use]
     pub fn is_stopped(&self, rules: &Rules) -> bool {
         judge(&self.text, rules, self.mode).verdict != GuardVerdict::Allow

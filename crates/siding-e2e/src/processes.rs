@@ -34,7 +34,7 @@ impl Process {
         Self::from_pid(std::process::id()).expect("a running process is in /proc")
     }
 
-    /// Whether the process still runs; see [`is_alive`].
+    /// Returns whether the process still runs; see [`is_alive`].
     pub fn is_alive(self) -> bool {
         is_alive(self.pid, self.start)
     }
@@ -111,8 +111,8 @@ pub fn state(pid: u32) -> Option<char> {
     stat(pid).map(|stat| stat.state)
 }
 
-/// Whether the process still runs. A process in state `Z` counts as alive if only its main thread
-/// has ended, because other threads still run then.
+/// Returns whether the process still runs. A process in state `Z` counts as alive if only its main
+/// thread has ended, because other threads still run then.
 pub fn is_alive(pid: u32, start: u64) -> bool {
     match stat(pid) {
         Some(stat) if stat.start != start => false,
@@ -270,13 +270,13 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows within [`POLL_DEADLINE`], that is, whether some process still beats.
-/// Returns `true` at the first new byte.
+/// Returns whether `file` grows within [`POLL_DEADLINE`], that is, whether some process still
+/// appends to it. Returns `true` at the first new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
     grows_within(file, POLL_DEADLINE)
 }
 
-/// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
+/// Returns whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
 ///
 /// A process that gets no processor time appends nothing either: combine this check with
 /// [`is_alive`].

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-/// Whether the tests run as root, so that [`crate::Invocation::as_user`] can work.
+/// Returns whether the tests run as root, so that [`crate::Invocation::as_user`] can work.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -30,7 +30,7 @@ pub enum ExpectedVerdict {
 }
 
 impl ExpectedVerdict {
-    /// Whether the expected verdict says that the task waits for input.
+    /// Returns whether the expected verdict says that the task waits for input.
     #[must_use]
     pub fn expects_input_wait(self) -> bool {
         matches!(
@@ -39,7 +39,7 @@ impl ExpectedVerdict {
         )
     }
 
-    /// Whether the JSON of `siding why --json` matches this expectation.
+    /// Returns whether the JSON of `siding why --json` matches this expectation.
     #[must_use]
     pub fn accepts(self, why: &serde_json::Value) -> bool {
         let verdict = why["verdict"].as_str().unwrap_or_default();
@@ -53,7 +53,7 @@ impl ExpectedVerdict {
     }
 }
 
-/// Whether the JSON of `siding why --json` says that the task waits for input.
+/// Returns whether the JSON of `siding why --json` says that the task waits for input.
 #[must_use]
 pub fn reports_input_wait(why: &serde_json::Value) -> bool {
     let verdict = why["verdict"].as_str().unwrap_or_default();

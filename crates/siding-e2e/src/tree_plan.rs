@@ -67,7 +67,7 @@ impl TreeMember {
             + self.children.iter().map(Self::lasting_count).sum::<usize>()
     }
 
-    /// Whether any member beats.
+    /// Returns whether this member or a descendant appends to the beat file.
     pub fn has_beating_member(&self) -> bool {
         self.behavior == MemberBehavior::Beat || self.children.iter().any(Self::has_beating_member)
     }

@@ -10,8 +10,8 @@ pub(crate) const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"]
 pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
-    /// Returns the loopback names, `hosts`, and the address at which the server listens unless it
-    /// listens at all addresses.
+    /// Returns the loopback names, `hosts`, and the address on which the server listens unless it
+    /// listens on all addresses.
     pub(crate) fn new(address: IpAddr, hosts: &[String]) -> Self {
         let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
         names.extend(hosts.iter().cloned());

@@ -24,7 +24,7 @@ pub enum Grouping {
 }
 
 impl Grouping {
-    /// All groupings, in the order in which a key selects one after the other.
+    /// All groupings, in the order in which a key cycles through them.
     pub const ALL_GROUPINGS: [Self; 4] = [Self::Flat, Self::Session, Self::Kind, Self::State];
 
     /// Returns the name in text and in addresses.
@@ -76,7 +76,7 @@ pub enum SortKey {
 }
 
 impl SortKey {
-    /// All sort keys, in the order in which a key selects one after the other.
+    /// All sort keys, in the order in which a key cycles through them.
     pub const ALL_KEYS: [Self; 14] = [
         Self::Time,
         Self::State,

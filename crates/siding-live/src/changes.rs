@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use siding_model::id::{SessionId, TaskId};
 
 /// The tasks and sessions that a refresh has changed. A task is in at most one of `appeared`,
-/// `ended`, `changed` and `removed`. The passing of time alone is no change, unless it changes a
+/// `ended`, `changed` and `removed`. The passing of time alone is not a change, unless it affects a
 /// task's unread notices or its need for a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {

@@ -40,7 +40,7 @@ pub struct LiveView {
     unreadable: BTreeMap<TaskId, String>,
     sessions: BTreeMap<SessionId, LiveSession>,
     acks: HashMap<SessionId, Acks>,
-    /// Whether the last refresh failed. The events that it had read are gone.
+    /// Whether the last refresh failed. The events that it had read are lost.
     has_failed: bool,
 }
 
@@ -85,8 +85,8 @@ impl LiveView {
         Ok(view)
     }
 
-    /// Returns the descriptor that becomes readable when something may have changed, for poll(2).
-    /// The descriptor may be another one after a call of [`Self::refresh`].
+    /// Returns the descriptor that becomes readable when something may have changed, for poll(2). A
+    /// call of [`Self::refresh`] may replace the descriptor.
     #[must_use]
     pub fn source(&self) -> BorrowedFd<'_> {
         self.watch.source()
@@ -227,7 +227,7 @@ impl LiveView {
 
     /// Returns the sessions that have a directory.
     fn listed_sessions(&self) -> Result<BTreeSet<SessionId>, LiveError> {
-        // Siding creates only entries with valid names.
+        // siding creates only entries with valid names.
         let names = self.root.session_names()?;
         Ok(names.into_iter().filter_map(|name| name.parse().ok()).collect())
     }

@@ -32,8 +32,8 @@ use crate::spec::TaskSpec;
 /// reader may be a pager, which reads slowly.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time after the first interrupt after which a person is told how to kill the command, in
-/// milliseconds. Most commands end sooner.
+/// Time between the first interrupt and the hint how to kill the command, in milliseconds. Most
+/// commands end sooner.
 const INTERRUPT_HINT_MS: u64 = 500;
 
 /// The properties of a call that determine its decisions.
@@ -100,7 +100,8 @@ impl CallPolicy {
         Self::for_task(spec, Some(Duration::ZERO))
     }
 
-    /// Returns the policy of a caller that waits for the end of a task in the background.
+    /// Returns the policy of a caller that waits, without a budget, until no process of the task is
+    /// left.
     #[must_use]
     pub const fn until_task_end(spec: &TaskSpec) -> Self {
         Self { goal: CallGoal::TaskEnd, ..Self::for_task(spec, None) }

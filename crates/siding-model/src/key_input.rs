@@ -10,7 +10,7 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 /// A key press, a mouse event or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A character that is no control character of ASCII.
+    /// A character that is not a control character of ASCII.
     Char(char),
     /// Enter without Alt or Shift, or Ctrl-M, which sends the same byte.
     Enter,

@@ -197,7 +197,7 @@ impl LeaderEnd {
 }
 
 /// Returns whether a stage of a pipeline failed although the pipeline exited with 0. The status of
-/// SIGPIPE is no failure: a writer receives this signal when its reader, such as `head`, exits
+/// SIGPIPE is not a failure: a writer receives this signal when its reader, such as `head`, exits
 /// first.
 #[must_use]
 pub fn has_masked_failure(exit_code: u8, stages: &[i32]) -> bool {

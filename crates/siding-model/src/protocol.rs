@@ -30,8 +30,8 @@ pub enum ShimRequest {
         /// Whether to also push a message when the output grows.
         follow: bool,
         /// Offset up to which the client has shown the output. While the task is in the foreground,
-        /// it then waits once it is too far ahead ([`crate::flow_control`]). `None` never makes the
-        /// task wait. Older builds ignore this field.
+        /// its writes block when too much output is not yet shown ([`crate::flow_control`]). With
+        /// `None` they never block for this reason. Older builds ignore this field.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<u64>,
     },

@@ -46,9 +46,9 @@ impl EntryKind {
 /// The priority of an entry (syslog(3)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EntryPriority {
-    /// Something failed, or was stopped at a limit.
+    /// A task failed, or was stopped at its deadline or at a limit.
     Warning = 4,
-    /// A significant event that is no failure.
+    /// A significant event that is not a failure.
     Notice = 5,
     /// An event of normal operation.
     Info = 6,

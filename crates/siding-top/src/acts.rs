@@ -97,8 +97,8 @@ impl Acts {
         })
     }
 
-    /// Starts a thread that looks up the usual durations of tasks: the history may be on a slow
-    /// disk.
+    /// Starts a thread that looks up the usual durations of tasks, because the history may be on a
+    /// slow disk.
     pub(crate) fn look_up(&self, usual: &UsualDurations, views: Vec<TaskView>) -> io::Result<()> {
         let usual = Arc::clone(usual);
         self.spawn("history", move || ActResult::UsualDurations(usual(&views)))

@@ -34,7 +34,7 @@ pub(crate) enum TaskAction {
     Release,
     /// Find out what each process waits for. `may_repair` allows the replacement of a killed shim.
     Explain { may_repair: bool },
-    /// Ask for the peak usage of the task until now.
+    /// Ask for the peak usage of the task so far.
     MeasurePeaks,
 }
 
@@ -213,7 +213,7 @@ impl App {
         waiting.or(self.message.as_ref())
     }
 
-    /// Removes the message that was visible until now.
+    /// Removes the visible message.
     fn remove_message(&mut self) {
         self.message = None;
         if !self.has_input_line() {

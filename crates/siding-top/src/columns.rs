@@ -11,8 +11,8 @@ const MIN_COMMAND_COLUMNS: usize = 12;
 const READABLE_COMMAND_COLUMNS: usize = 20;
 const ESSENTIAL_COLUMNS: usize = 3;
 /// Minimum width of the silence, and the width up to which it receives all additional space that a
-/// command of [`READABLE_COMMAND_COLUMNS`] leaves: a person looks for the reason of the silence
-/// first.
+/// command of [`READABLE_COMMAND_COLUMNS`] leaves: a person looks first for the reason for the
+/// silence.
 const MIN_SILENCE_COLUMNS: usize = 16;
 const COMFORTABLE_SILENCE_COLUMNS: usize = 40;
 /// Width of the command up to which it then receives all additional space.
@@ -100,7 +100,7 @@ impl Column {
     /// Returns the sort key that a click on the column's heading selects.
     pub(crate) const fn sort_key(self) -> SortKey {
         match self {
-            // Ids are random, so their order tells nothing.
+            // Ids are random, so their order has no meaning.
             Self::ShortId | Self::Id => SortKey::Time,
             Self::Symbol | Self::State => SortKey::State,
             Self::Command => SortKey::Name,

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 /// The effect of a request, which determines the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestEffect {
-    /// The request reads.
+    /// The request only reads data.
     Read,
     /// The response is an event stream, which stays open.
     Stream,
@@ -62,7 +62,7 @@ impl Refusal {
         }
     }
 
-    /// Returns what is wrong and what to do.
+    /// Returns the message for the user: what is wrong, and what to do.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::UnknownHost => {
@@ -103,7 +103,8 @@ pub(crate) fn check_browser_headers(
     }
     match fetch_header(headers, "sec-fetch-site").as_deref() {
         None | Some("same-origin" | "none") => Ok(()),
-        // A link on another page may lead here: the page appears, and its origin reads nothing.
+        // A link on another page may open a page of this server, because the other page cannot read
+        // the response.
         Some(_) if effect == RequestEffect::Read && is_page_load(headers) => Ok(()),
         Some(_) => Err(Refusal::OtherOrigin),
     }
@@ -117,8 +118,8 @@ pub(crate) fn missing_credential(headers: &HeaderMap) -> Refusal {
     }
 }
 
-/// Checks that a request with a cookie which changes something, or opens an event stream, proves
-/// that a page of this server caused it, and that the body of a change is JSON.
+/// Checks a request that changes something or opens an event stream. With a cookie, the request
+/// must prove that a page of this server caused it. The body of a change must be JSON.
 pub(crate) fn check_effect(
     headers: &HeaderMap,
     effect: RequestEffect,

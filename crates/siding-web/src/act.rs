@@ -187,7 +187,7 @@ fn require_done(id: TaskId, is_done: bool) -> Result<(), ActError> {
 
 fn write_input(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
     let Input { text, eof } = parse(body)?;
-    // The repair of a task whose shim was killed precedes the write.
+    // A task whose shim was killed is repaired before the write.
     let (dir, state) = TaskWatch::open(&context.root, context.program, id)?.state()?;
     let mut input = TaskInput::open(&context.root, context.program, &dir, &state)
         .map_err(ActError::conflict)?

@@ -22,13 +22,13 @@ use crate::route::ApiRoute;
 
 /// Maximum size of a page of output, in bytes.
 const MAX_PAGE_BYTES: u64 = 1 << 20;
-/// Maximum width of a mistyped value in an error, in columns.
+/// Maximum width of an invalid value in an error, in columns.
 const MISTAKE_COLUMNS: usize = 60;
 
 /// An error of a request: the status and the message.
 type ApiError = (StatusCode, String);
 
-/// Returns the data that a program asked for.
+/// Returns the data that a program requested.
 pub(crate) fn respond(
     context: &Arc<WebContext>,
     route: ApiRoute,
@@ -63,7 +63,7 @@ pub(crate) fn serve_metrics(context: &Arc<WebContext>) -> Response<ResponseBody>
 }
 
 /// Returns the tasks: with `running=1` those that have not ended, with `session` those of one
-/// session, with `q` those with these words.
+/// session, with `q` those that contain these words.
 fn list_tasks(view: &LiveView, query: &Query) -> Vec<TaskView> {
     let is_running = query.get("running").is_some_and(|value| value != "0" && value != "false");
     let session = query.get("session");
@@ -135,7 +135,8 @@ fn explain(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     Ok(response::json(StatusCode::OK, &why))
 }
 
-/// Returns what a running task uses. Rates cover the time since the last request, of any client.
+/// Returns the resources that a running task uses. Rates cover the time since the last request, of
+/// any client.
 fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, ApiError> {
     context.feed.sample(|task| task.view.task_id == id);
     let task = context.feed.read_fresh(|view| view.task(id).cloned()).ok_or_else(|| no_task(id))?;
@@ -157,8 +158,8 @@ fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     Ok(response::json(StatusCode::OK, &answer))
 }
 
-/// Returns a number of bytes in a request; `None` if it is missing. A mistyped number is an error,
-/// because with the default instead a program would read another part of the output.
+/// Returns a number of bytes in a request; `None` if it is missing. An invalid number is an error,
+/// because with the default a program would read another part of the output.
 fn byte_count(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
     let Some(text) = query.get(name) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| {

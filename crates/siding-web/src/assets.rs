@@ -9,7 +9,7 @@ use crate::{page, response};
 
 /// Name of the generated style sheet with the palette of 256 colors.
 const PALETTE_NAME: &str = "palette.css";
-/// Name of the style sheet for the picture of the timeline, which siding-model makes.
+/// Name of the style sheet for the timeline, whose picture siding-model draws.
 const TIMELINE_NAME: &str = "timeline.css";
 const CSS: &str = "text/css; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";

@@ -22,7 +22,7 @@ pub(crate) struct WebContext {
     pub(crate) settings: Settings,
     /// The program that becomes a shim when a task has to be repaired before an act.
     pub(crate) program: &'static CStr,
-    /// The schemas of what siding prints as JSON.
+    /// The schemas of siding's JSON output.
     pub(crate) schemas: SchemaSource,
 }
 

@@ -1,4 +1,5 @@
-//! The last events of the server, so that a client that was disconnected continues where it was.
+//! Stores the last events of the server, so that a client that was disconnected can resume after
+//! the last event that it received.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use std::sync::Arc;
 const MAX_KEPT_EVENTS: usize = 1024;
 /// Maximum size of the kept events together, in bytes.
 const MAX_KEPT_BYTES: usize = 4 << 20;
-/// Maximum size of one event, in bytes. A larger one becomes `reset`: the command of a task may have
-/// any length, and each connected client may have several events in its queue.
+/// Maximum size of one event, in bytes. A larger one is replaced by `reset`, because the command of
+/// a task may have any length, and each connected client may have several events in its queue.
 const MAX_EVENT_BYTES: usize = 64 << 10;
 /// Name of the event after which a client has to read the present state.
 pub(crate) const RESET_EVENT: &str = "reset";
@@ -16,7 +17,7 @@ pub(crate) const RESET_EVENT: &str = "reset";
 /// An event in the form in which clients receive it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SentEvent {
-    /// Its number; the first event of a server has 1.
+    /// The number of the event; the first event of a server has the number 1.
     pub(crate) number: u64,
     /// The kind of event: `task`, `removed`, `session`, or [`RESET_EVENT`].
     pub(crate) name: &'static str,
@@ -27,7 +28,8 @@ pub(crate) struct SentEvent {
 /// The last events of a server.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    /// Tells the events of this server from those of an earlier one at the same address.
+    /// A random number that distinguishes the events of this server from those of an earlier one at
+    /// the same address.
     server: u64,
     last: u64,
     kept: VecDeque<Arc<SentEvent>>,
@@ -38,7 +40,7 @@ pub(crate) struct EventLog {
 /// The events that a client must receive to be up to date.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
-    /// These events.
+    /// The events after the last one that the client received.
     Events(Vec<Arc<SentEvent>>),
     /// Events are missing, or the client is new: it has to read the present state.
     Reset,

@@ -26,8 +26,8 @@ const MAX_QUEUED_MESSAGES: usize = 4;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval at which the size of a followed output is read.
 const OUTPUT_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Size of the part of a followed output that is sent at once, in bytes. Rendered lines take several
-/// times as much.
+/// Size of the part of a followed output that is sent in one message, in bytes. Rendered lines take
+/// several times as much.
 const FOLLOW_BYTES: u64 = 16 << 10;
 /// Amount of unsent output beyond which a follower skips to the end, in bytes.
 const MAX_BEHIND_BYTES: u64 = 4 * WINDOW_BYTES;

@@ -1,4 +1,4 @@
-//! Follows the state directory, and tells the connected clients what has changed.
+//! Follows the state directory, and reports its changes to the connected clients.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,8 +18,8 @@ use crate::event_log::{EventLog, Resumption, SentEvent};
 
 /// Maximum number of events that are queued for a slow client, which then has to start again.
 const MAX_QUEUED_EVENTS: usize = 256;
-/// Longest time between two refreshes while a client is connected, in milliseconds: the approach of
-/// a deadline is no change of a file.
+/// Longest time between two refreshes while a client is connected, in milliseconds, because no file
+/// changes when a deadline approaches.
 const REFRESH_INTERVAL_MS: u64 = 1_000;
 /// Pause after a failed wait or refresh.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ struct FeedState {
     sampled: HashMap<TaskId, MonotonicMs>,
 }
 
-/// The position of a client in the events, and the later ones.
+/// The events that a client has missed, and a receiver of the later ones.
 pub(crate) struct Subscription {
     /// The events that the client must receive first.
     pub(crate) missed: Resumption,
@@ -74,7 +74,7 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Returns what `read` takes from the present state.
+    /// Returns the result of `read` on the present state.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&LiveView) -> T) -> T {
         read(&self.lock_state().view)
     }
@@ -88,7 +88,7 @@ impl Feed {
             self.publish(&state.view, changes);
         }
         drop(state);
-        // The follower does not see these changes any more.
+        // The refreshes of the follower do not report these changes again.
         if let Ok(changes) = &refreshed {
             self.add_expectations(&changes.appeared);
         }
@@ -114,7 +114,7 @@ impl Feed {
 
     /// Subscribes a client that has received the event with this id.
     pub(crate) fn subscribe(&self, last_id: Option<&str>) -> Subscription {
-        // The lock keeps new events out until the client has its place.
+        // The lock prevents new events until the client is subscribed.
         let log = self.lock_log();
         let receiver = self.sender.subscribe();
         Subscription { missed: log.resume_after(last_id), last_number: log.last_number(), receiver }
@@ -128,8 +128,8 @@ impl Feed {
     /// Publishes the changes of the state directory as they happen.
     fn follow(&self) {
         loop {
-            // The descriptor may be another one after each refresh. The copy allows waiting without
-            // the lock.
+            // A refresh may replace the descriptor. The copy makes it possible to wait without the
+            // lock.
             let source: io::Result<OwnedFd> = self.read(|view| view.source().try_clone_to_owned());
             let has_clients = self.sender.receiver_count() > 0;
             let timeout = has_clients.then_some(REFRESH_INTERVAL_MS);
@@ -138,8 +138,8 @@ impl Feed {
                 poll::wait_readable(&[source.as_fd()], timeout)
             });
             let refreshed = self.lock_state().view.refresh();
-            // Also after a failed wait, for example without a free descriptor: the next refresh does
-            // not report these changes again.
+            // The changes are published even after a failed wait, for example without a free
+            // descriptor, because the next refresh does not report them again.
             if let Ok(changes) = &refreshed {
                 self.add_expectations(&changes.appeared);
                 self.read(|view| self.publish(view, changes));
@@ -150,7 +150,7 @@ impl Feed {
         }
     }
 
-    /// Adds the usual durations of running tasks, which the history knows.
+    /// Adds the usual durations of running tasks from the history.
     fn add_expectations<'i>(&self, ids: impl IntoIterator<Item = &'i TaskId>) {
         let running: Vec<(TaskId, String, String)> = self.read(|view| {
             let tasks = ids.into_iter().filter_map(|id| view.task(*id));

@@ -1,10 +1,10 @@
 //! The web page of siding: what runs, the output of each task, and both as JSON.
 //!
-//! A request passes four checks before anything of a task is read: the peer is a process of this
+//! A request passes four checks before any data of a task is read: the peer is a process of this
 //! user ([`HttpServer`](siding_http::HttpServer)), `Host` names this server, no page of another
 //! origin caused the request, and the browser has signed in or the program knows the token. A
-//! change needs `--control` in addition. Pages are made on the server and work without scripts;
-//! everything that a task wrote or that names it is escaped text.
+//! change needs `--control` in addition. Pages are rendered on the server and work without scripts;
+//! names, commands and output of tasks are escaped.
 
 #![forbid(unsafe_code)]
 

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-/// The names of the types in `siding schema`, which describes them.
+/// The document with the schemas of the types, which the OpenAPI description mentions.
 const SCHEMA_PAGE: &str = "docs/schema/siding.schema.json";
-/// The types that are answers, as `siding schema` names them.
+/// The types of the answers, as `siding schema` names them.
 const ANSWER_TYPES: [&str; 3] = [TASK_TYPE, OUTPUT_TYPE, WHY_TYPE];
 const TASK_TYPE: &str = "task";
 const OUTPUT_TYPE: &str = "output";
 const WHY_TYPE: &str = "why";
-/// The place of the types in a JSON Schema, and in an OpenAPI document.
+/// The prefix of a reference to a type: in a JSON Schema, and in an OpenAPI document.
 const DEFINITIONS: &str = "#/$defs/";
 const COMPONENTS: &str = "#/components/schemas/";
 
@@ -46,7 +46,7 @@ impl AnswerContent {
     }
 }
 
-/// Returns the document.
+/// Returns the OpenAPI document.
 pub(crate) fn document(schemas: SchemaSource) -> Value {
     json!({
         "openapi": "3.1.0",

@@ -130,7 +130,8 @@ fn skip_gap(offset: u64, gap: Option<OutputGap>) -> u64 {
     gap.filter(|gap| (gap.from..gap.to).contains(&offset)).map_or(offset, |gap| gap.to)
 }
 
-/// Returns the end of what is kept before an offset: the start of the gap if the gap ends there.
+/// Returns the end of the kept output before an offset: the start of the gap if the offset is
+/// inside the gap or at its end, otherwise the offset itself.
 fn before_gap(offset: u64, gap: Option<OutputGap>) -> u64 {
     gap.filter(|gap| gap.from < offset && offset <= gap.to).map_or(offset, |gap| gap.from)
 }
@@ -144,7 +145,7 @@ fn find_line_start(chunks: &mut RawChunks, offset: u64, gap: Option<OutputGap>) 
     Ok(match before.iter().rposition(|byte| *byte == b'\n') {
         Some(newline) => from + newline as u64 + 1,
         None if from == kept_from => from,
-        // The line is longer: it has no start nearby.
+        // The line starts further back, so the window starts in the middle of it.
         None => offset,
     })
 }
@@ -165,8 +166,8 @@ fn read_range(chunks: &mut RawChunks, from: u64, to: u64) -> io::Result<Vec<u8>>
     Ok(content)
 }
 
-/// Divides bytes into lines. Unless `is_whole`, which says that nothing follows yet, the last line
-/// is left to the next window if it is incomplete and not the only one.
+/// Divides bytes into lines. `is_whole` says that `content` reaches the end of the output.
+/// Otherwise an incomplete last line is left to the next window, unless it is the only one.
 fn split_lines(from: u64, content: &[u8], is_whole: bool) -> Vec<OutputLine> {
     let mut lines = Vec::new();
     let mut at = from;
@@ -235,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// The lines are the content, without a byte twice or missing.
+        /// Joined, the lines are the content: no byte is missing or repeated.
         #[test]
         fn lines_join_to_the_content(content in proptest::collection::vec(any::<u8>(), 0..9000)) {
             let mut joined = Vec::new();

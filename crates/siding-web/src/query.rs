@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The query of a request. Of several values with one name, the first counts.
+/// The query of a request. If a name has several values, the first one is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -25,7 +25,7 @@ impl Query {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Returns a number; `None` if it is missing or no number.
+    /// Returns a number; `None` if it is missing or not a number.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }

@@ -7,7 +7,8 @@ use maud::Markup;
 use serde::Serialize;
 use siding_http::ResponseBody;
 
-/// Scripts, styles and requests only from this server, nothing inline, and no frame around a page.
+/// Allows scripts, styles and requests only from this server, no inline code, and no frame around a
+/// page.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
@@ -49,7 +50,7 @@ pub(crate) fn json_error(status: StatusCode, message: &str) -> Response<Response
     with_type(status, "application/json", serde_json::json!({ "error": message }).to_string())
 }
 
-/// Returns text of a type.
+/// Returns a text of this media type.
 pub(crate) fn with_type(
     status: StatusCode,
     content_type: &'static str,

@@ -8,7 +8,7 @@ use crate::access::RequestEffect;
 /// The path of the metrics, which scrapers use by default.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// The object of a request.
+/// The target of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route<'p> {
     /// A page for a person.
@@ -98,7 +98,7 @@ pub(crate) enum Act {
 pub(crate) enum RouteError {
     /// There is nothing at this address.
     NotFound,
-    /// The address has another method.
+    /// The address does not accept this method.
     WrongMethod,
 }
 

@@ -40,13 +40,13 @@ pub struct WebOptions {
     /// Whether requests may change tasks.
     pub control: bool,
     /// Whether every program of this user may read the metrics, without the token. Only for a
-    /// server at a loopback address, where the kernel reports the user of each client.
+    /// server on a loopback address, where the kernel reports the user of each client.
     pub open_metrics: bool,
     /// The settings in effect.
     pub settings: Settings,
     /// The program that becomes a shim when a task has to be repaired before an act.
     pub program: &'static CStr,
-    /// The schemas of what siding prints as JSON.
+    /// The schemas of siding's JSON output.
     pub schemas: SchemaSource,
 }
 
@@ -153,7 +153,7 @@ pub fn serve(
         (server.tell)(WebMessage::Started { link: &link, token: http.token_location() });
         Ok(http.serve(move |request| Arc::clone(&server).handle(request)).await?)
     });
-    // Event streams have no end of their own.
+    // Event streams do not end by themselves, so they are abandoned.
     runtime.shutdown_background();
     result
 }
@@ -177,12 +177,12 @@ impl WebServer {
             return self.sign_in(&head, &query);
         }
         let route = Route::parse(&head.method, head.uri.path());
-        // An address without a route is checked as one that reads.
+        // A request without a route is checked like one that reads.
         let effect = route.map_or(access::RequestEffect::Read, |route| route.effect());
         let admitted = access::check_browser_headers(&head.headers, effect)
             .and_then(|()| self.find_credential(&head.headers))
             .and_then(|credential| access::check_effect(&head.headers, effect, credential));
-        // The checks of the peer, of `Host` and of the origin hold for open metrics too.
+        // The checks of the peer, of `Host` and of the origin apply to open metrics too.
         let is_open = self.open_metrics && route == Ok(Route::Metrics);
         if let Err(refusal) = admitted
             && !(is_open && refusal.status() == StatusCode::UNAUTHORIZED)
@@ -251,8 +251,8 @@ impl WebServer {
     }
 }
 
-/// Returns the beginning of a link to a server. A server that listens at all addresses is reached
-/// under the first allowed name, or else under its loopback address.
+/// Returns the beginning of a link to a server. A server that listens on all addresses is reached
+/// under the first allowed name, otherwise under its loopback address.
 fn link_origin(address: SocketAddr, hosts: &[String]) -> String {
     if !address.ip().is_unspecified() {
         return format!("http://{address}");

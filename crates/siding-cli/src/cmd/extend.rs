@@ -28,8 +28,8 @@ const REQUESTER: &str = "user";
 /// At its deadline, a task is ended with everything it started. A deadline counts only the time
 /// during which the system is awake. A deadline cannot be later than the cap
 /// (max_elapsed_hard_cap) that was set when the task started. A later deadline is cut to the cap,
-/// and the output says so. No deadline counts while a person waits for the command in the
-/// foreground, unless `siding run --timeout` has set one.
+/// and the output says so. A task has no deadline while a person waits for it in the foreground,
+/// unless `siding run --timeout` has set one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -104,7 +104,7 @@ impl Args {
     }
 }
 
-/// Returns the deadline in milliseconds after the task's start; zero while no deadline counts.
+/// Returns the deadline in milliseconds after the task's start; zero while the task has none.
 fn deadline_ms(state: &TaskState) -> u64 {
     state.lifecycle.deadline().map_or(0, |deadline| deadline.ms_since(state.started))
 }

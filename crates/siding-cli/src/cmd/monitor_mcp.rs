@@ -38,11 +38,11 @@ const TASK_NAME_COLUMNS: usize = 80;
 
 /// Watches a resource or a tool of another MCP server and gives a notice for each change.
 ///
-/// siding subscribes to a resource if the server supports that, and otherwise reads the resource
-/// every --every. A tool is called every --every. Each change of the text gives a notice that
-/// summarizes the difference in one line. The rate is limited: a burst of five notices, then one a
-/// second. The first reading is only in the output. A server that ends is started again; after
-/// --restarts consecutive attempts the task fails.
+/// siding subscribes to a resource if the server supports that, and otherwise reads the resource at
+/// the interval --every. A tool is called at this interval. Each change of the text gives a notice
+/// that summarizes the difference in one line. The rate is limited: a burst of five notices, then
+/// one a second. The first reading is only in the output. A server that ends is started again;
+/// after --restarts consecutive attempts the task fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

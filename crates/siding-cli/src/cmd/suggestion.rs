@@ -168,7 +168,7 @@ fn with_suggestions(
     error
 }
 
-/// Returns the tips for a command line whose first word is no command of siding.
+/// Returns the tips for a command line whose first word is not a command of siding.
 fn tips_for_unknown_command(words: &[String], is_program: impl Fn(&str) -> bool) -> Vec<String> {
     let Some((first, rest)) = words.split_first() else { return Vec::new() };
     if let Some(tip) = familiar_tip(words, &is_program) {

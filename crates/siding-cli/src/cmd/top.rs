@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// state
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// Refuse every action on a task, and replace no killed shim
+    /// Refuse every action on a task, and do not replace killed shims
     #[arg(long)]
     read_only: bool,
 }

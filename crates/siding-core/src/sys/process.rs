@@ -111,7 +111,8 @@ pub struct ChildUsage {
     pub resident_bytes: u64,
 }
 
-/// Returns the usage of the ended children. The kernel adds a child when it is waited for.
+/// Returns the usage of the ended children. The kernel adds the usage of a child when this process
+/// reaps the child.
 #[must_use]
 pub fn ended_children_usage() -> ChildUsage {
     // SAFETY: all zero is a valid `rusage`.

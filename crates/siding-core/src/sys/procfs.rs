@@ -25,8 +25,8 @@ pub struct ProcessStat {
     pub cpu_ticks: u64,
     /// The start time, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The wait status of a zombie; 0 if the process is no zombie, or if this process may not see
-    /// the status. `None` if the kernel shows no such field.
+    /// The wait status of a zombie; 0 if the process is not a zombie, or if this process may not
+    /// see the status. `None` if the kernel shows no such field.
     pub exit_code: Option<i32>,
 }
 

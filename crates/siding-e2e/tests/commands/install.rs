@@ -308,7 +308,7 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
 }
 
 /// Writes a script `systemctl` that logs its calls and fails for calls that contain `refuses`.
-/// Returns a `PATH` that finds the script.
+/// Returns a `PATH` that contains the script's directory.
 fn write_fake_systemctl(sandbox: &Sandbox, refuses: &str) -> String {
     let bin = sandbox.path("bin");
     fs::create_dir_all(&bin).expect("test directory");

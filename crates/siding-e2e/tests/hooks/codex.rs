@@ -9,7 +9,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually};
 use crate::support::{CONVERSATION_ID, hook_call, list_waiters, sandbox, wait_for_waiter};
 
 /// Creates a script `codex` that writes its arguments to the file `args`, one per line. Returns a
-/// `PATH` that finds this script.
+/// `PATH` that contains the script's directory.
 fn install_fake_codex(sandbox: &Sandbox) -> String {
     let program = sandbox.path("bin/codex");
     std::fs::create_dir_all(program.parent().expect("a directory")).expect("test directory");
@@ -84,8 +84,8 @@ fn task_end_during_a_turn_queues_no_prompt() {
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }
 
-/// A waiter that has slept during a whole turn wakes the agent, because the waiter of that turn's
-/// end has exited in its favor.
+/// A waiter that has slept during a whole turn wakes the agent, because the waiter that the end of
+/// that turn started has exited: only one waiter waits for a conversation.
 #[test]
 fn task_end_after_a_later_turn_queues_a_prompt() {
     let sandbox = sandbox();

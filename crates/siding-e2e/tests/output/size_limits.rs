@@ -206,9 +206,10 @@ fn find_shim(id: &str) -> Option<Process> {
     members.find(|process| processes::comm(process.pid) == "siding-shim")
 }
 
-/// If the shim is killed while the command waits for its reader, the call starts another one, which
-/// stores all output of the command. The reader misses only output that the new shim has read before
-/// the call has reported how much it has shown, and that is no longer kept: the call says how much.
+/// If the shim is killed while the command waits for its reader, the call starts another shim,
+/// which stores all output of the command. The new shim reads ahead until the call has reported how
+/// much it has shown, so the reader can miss output that is no longer kept. The call then says how
+/// much.
 #[test]
 fn a_command_that_waits_for_its_reader_survives_the_death_of_its_shim() {
     const TOTAL_BYTES: usize = 16 << 20;

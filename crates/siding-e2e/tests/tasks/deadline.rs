@@ -233,7 +233,7 @@ fn timeout_none_means_the_cap() {
 }
 
 /// Promise P43: while a person waits at a terminal, only a requested deadline applies. The default
-/// deadline starts when the task moves to the background, also when the caller is killed.
+/// deadline starts when the task moves to the background, even if the caller is killed.
 #[test]
 fn no_deadline_counts_while_a_person_waits() {
     let start = |sandbox: &Sandbox, terminal: &Terminal, flags: &[&str], text: &str| {

@@ -29,7 +29,7 @@ fn standard_error_of_a_person_does_not_reach_the_pipeline() {
     assert_eq!(output.len(), "one\nwarning\ntwo\ntail".len());
 }
 
-/// A large output keeps its streams apart byte for byte, also after the shim was killed in between.
+/// A large output keeps its streams apart byte for byte, even if the shim is killed in between.
 #[test]
 fn streams_stay_apart_through_a_takeover() {
     let sandbox = sandbox();

@@ -368,7 +368,7 @@ fn a_hidden_page_has_no_stream_and_catches_up() {
     assert_eq!(browser.take_console_errors(), Vec::<String>::new());
 }
 
-/// The output that a person does not look at is not collected without a limit.
+/// While a person reads earlier lines, the page collects only a limited amount of new output.
 #[test]
 #[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
 fn a_busy_log_pauses_while_a_person_reads_earlier_lines() {

@@ -39,7 +39,7 @@ fn a_link_to_a_line_shows_that_line() {
     assert_eq!(before.matches("<li").count(), 2_000);
     let end = server.get(&format!("/tasks/{id}")).text();
     assert!(end.contains("<code>100000</code>") && end.contains("Earlier output"));
-    // A link before the 2,000 links of the lines leads behind them.
+    // A link before the 2,000 lines, each of which is a link, leads to the element after them.
     let skip = end.find("href=\"#after-output\"").expect("a link");
     let lines = end.find("<ol class=\"output\"").expect("the lines");
     let target = end.find("id=\"after-output\"").expect("its target");
@@ -203,7 +203,7 @@ fn events_resume_where_a_client_disconnected() {
         text.contains(&second) && text.contains("\"phase\":\"ended\"")
     });
     assert!(text.find(&first) < text.find(&second), "{text}");
-    // An event has the task as the list has it, which is that of `siding ps --json`.
+    // An event contains the task in the form of the list, which is that of `siding ps --json`.
     let listed = server.get("/api/v1/tasks").json();
     let is_second = |task: &&Value| task["task_id"] == second.as_str();
     let listed = listed.as_array().expect("a list").iter().find(is_second).expect("the task");

@@ -153,7 +153,8 @@ fn programs_receive_the_types_of_the_commands() {
     }
 }
 
-/// The overview of 151 tasks has less than 200 kB. The time has only the bound of a loaded machine.
+/// The overview of 151 tasks has less than 200 kB. The bound on the time allows for a loaded
+/// machine.
 #[test]
 fn a_page_of_many_tasks_is_small() {
     let sandbox = sandbox();

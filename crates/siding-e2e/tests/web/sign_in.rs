@@ -52,8 +52,9 @@ fn without_cookie_and_token_nothing_is_shown() {
     assert_eq!(server.get_with(&server.link_path(), &[]).status, 303);
 }
 
-/// A browser sends no `SameSite=Strict` cookie when a page of another site leads here, and not even
-/// after the sign-in link of such a page. The answer has a link to itself, which sends the cookie.
+/// A browser sends no cookie with `SameSite=Strict` for a request that a page of another site
+/// caused, even if it has signed in. The answer contains a link to itself; a request through this
+/// link has the cookie.
 #[test]
 fn a_link_on_another_site_leads_to_a_link_that_sends_the_cookie() {
     let sandbox = sandbox();

@@ -96,7 +96,8 @@ enum WorkCode {
 /// How a shell receives a text. This determines which commands read the shell's standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeSource {
-    /// As an argument. This is also used for the judged text itself.
+    /// As an argument, for example of `bash -c`. This variant is also used for the judged text
+    /// itself.
     Word,
     /// As the argument of `eval`, whose commands share the standard input of the shell.
     Eval,

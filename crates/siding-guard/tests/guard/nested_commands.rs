@@ -101,7 +101,7 @@ fn variables_that_siding_sets_for_a_command_line_are_judged_like_assignments() {
         assert_finding(text, GuardVerdict::Deny, "rm-root");
     }
     assert_finding("siding run --env HUSKY=0 -- git commit", GuardVerdict::Ask, "bypass");
-    // A key of the guard's own table is no variable: `rm` runs even if `cd` fails.
+    // A key of the guard's own table is not a variable: `rm` runs even if `cd` fails.
     let text = "siding run --env 'set -e=1' 'cd build; rm -rf *'";
     assert_finding(text, GuardVerdict::Ask, "rm-here");
     for text in [

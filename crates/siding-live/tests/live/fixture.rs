@@ -141,7 +141,7 @@ impl StateFixture {
         self.root.remove_task(&locked).expect("removed");
     }
 
-    /// Overwrites the journal of a task with text that is no journal.
+    /// Overwrites the journal of a task with text that is not a journal.
     pub(crate) fn damage_task(&mut self, id: TaskId) {
         self.journals.remove(&id);
         let path = self.root.task_dir(id).expect("it exists").path().join("journal");

@@ -12,8 +12,8 @@ use super::McpTarget;
 
 /// Why a request failed.
 pub(super) enum ReadError {
-    /// The server answered with an error or with something that is no result, and the connection is
-    /// still open.
+    /// The server answered with an error or with a message that is not a result, and the connection
+    /// is still open.
     Refused(String),
     /// The connection is lost.
     Lost(String),

@@ -143,7 +143,7 @@ impl PeakUsage {
         raise(&mut self.memory_bytes, usage.memory_bytes());
         raise(&mut self.cpu_ms, usage.cpu_ms());
         raise(&mut self.processes, usage.process_count());
-        // Descriptors that were not counted add up to zero.
+        // Zero means that the sample did not count descriptors.
         if usage.fds() > 0 {
             raise(&mut self.fds, usage.fds());
         }

@@ -35,7 +35,7 @@ impl CharStyle {
     /// Applies the parameters of a sequence `CSI … m`. An unknown parameter has no effect; after an
     /// incomplete color, the rest of the sequence has none.
     pub(super) fn apply_parameters(&mut self, parameters: &str) {
-        // Private sequences, such as `CSI > 4 m`, are no styles.
+        // Private sequences, such as `CSI > 4 m`, are not styles.
         if !parameters.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':')) {
             return;
         }

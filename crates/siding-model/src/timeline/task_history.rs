@@ -77,7 +77,8 @@ impl TimelineTask {
             let text = one_line(&outcome.to_string(), TEXT_COLUMNS);
             events.push(TimelineEvent { at, kind: MarkKind::Ended, text });
         }
-        // No record tells the placement before the first event, so the specification does.
+        // No record states the placement before the first event, so it comes from the
+        // specification.
         states.insert(0, (started_at, placement_state(state.spec.placement)));
         states.dedup_by_key(|(_, state)| *state);
         Ok(Self {

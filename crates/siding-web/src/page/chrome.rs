@@ -1,4 +1,4 @@
-//! The parts of every page: the head, the navigation, and the hooks of the scripts.
+//! The parts of every page: the head, the navigation, and the attributes that the scripts read.
 
 use maud::{DOCTYPE, Markup, html};
 use siding_core::sys::clock;

@@ -9,23 +9,23 @@ use siding_model::history::{Quantile, RunSummary, normalize_command, normalize_d
 /// An order of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandOrder {
-    /// The command that ran last first.
+    /// The most recently run command first.
     Latest,
     /// The largest median first.
     Slowest,
-    /// First the commands that both succeed and fail often.
+    /// The command with the most evenly divided successes and failures first.
     Flakiest,
     /// The largest output first.
     Noisiest,
 }
 
-/// A command with what the page shows of it.
+/// A command with the data that the page shows about it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CommandRow {
     /// The runs in the history.
     pub(super) summary: RunSummary,
-    /// The largest output of a task of this command that is kept, in bytes; `None` without such a
-    /// task.
+    /// Size of the largest output among the kept tasks of this command, in bytes; `None` if no task
+    /// is kept.
     pub(super) output_bytes: Option<u64>,
 }
 
@@ -78,8 +78,8 @@ fn median_ms(summary: &RunSummary) -> u64 {
     }
 }
 
-/// Returns the share of the rarer one of success and failure, in thousandths: 500 for a command
-/// that fails every other time, and 0 for one that always or never fails.
+/// Returns the share of successes or of failures, whichever is smaller, in thousandths: 500 for a
+/// command that fails every other time, and 0 for one that always or never fails.
 fn flaky_permille(summary: &RunSummary) -> usize {
     let judged = summary.succeeded + summary.failed;
     summary.succeeded.min(summary.failed) * 1_000 / judged.max(1)

@@ -50,7 +50,7 @@ fn styled(text: &str, style: CharStyle) -> Markup {
     }
 }
 
-/// Returns the lines of the window that a script of the page asked for: `from` is the start of a
+/// Returns the lines of the window that a script of the page requests: `from` is the start of a
 /// line, and `to` the end of a window before the present one.
 pub(super) fn fragment(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
     let (dir, keep_head) = context.open_task(id)?;

@@ -1,4 +1,4 @@
-//! The page of all tasks: those that need a person, those that run, those that ended lately.
+//! The page of all tasks: those that need a person, those that run, those that ended recently.
 
 use maud::{Markup, html};
 use siding_live::arrange::{SortKey, StateGroup, filter_tasks, sort_tasks};
@@ -19,8 +19,8 @@ const MAX_OFFERED_SESSIONS: usize = 30;
 /// The groups of states that the page can be limited to.
 const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 
-/// Returns the page. `q` limits it to tasks with these words, `session` and `state` to those of one
-/// session and state, and `skip` leaves out ended tasks that an earlier page showed.
+/// Returns the page. `q` limits it to tasks that contain these words, `session` and `state` to
+/// those of one session and state, and `skip` leaves out ended tasks that an earlier page showed.
 pub(super) fn overview_page(context: &WebContext, query: &Query) -> Markup {
     context.feed.sample(|_| true);
     let content = context.feed.read_fresh(|view| content(context, view, query));
@@ -95,7 +95,7 @@ fn render_rows(tasks: &[&LiveTask]) -> Vec<Markup> {
     for task in tasks.iter().take(MAX_LISTED_TASKS) {
         let row = task_row::row(task);
         bytes += row.0.len();
-        // One row is smaller than a list.
+        // A single row is smaller than the limit, so the list is never empty.
         if bytes > MAX_LIST_BYTES {
             break;
         }
@@ -111,7 +111,7 @@ fn is_selected(task: &LiveTask, query: &Query) -> bool {
         query.get("session").is_none_or(|session| task.view.session_id.as_str() == session);
     let state = StateGroup::for_task(task).as_str();
     let is_state = query.get("state").is_none_or(|wanted| match wanted {
-        // Every task that has not ended is meant.
+        // `running` selects every task that has not ended.
         "running" => task.is_live(),
         wanted => state == wanted,
     });
@@ -123,7 +123,7 @@ fn section(id: &str, title: &str, tasks: &[&LiveTask], when_empty: Option<&str>)
     let hidden = tasks.len() - rows.len();
     html! {
         @if !tasks.is_empty() || when_empty.is_some() {
-            // A script finds a section by its id, also when another one has appeared before it.
+            // A script finds a section by its id, even after another one has appeared before it.
             section id={ "s-" (id) } aria-labelledby={ "h-" (id) } {
                 h2 id={ "h-" (id) } { (title) " " span.count { (tasks.len()) } }
                 @if tasks.is_empty() { p.hint { (when_empty.unwrap_or_default()) } }

@@ -81,8 +81,8 @@ const fn state_word(state: char) -> &'static str {
     }
 }
 
-/// Returns why the task is quiet, or the link that asks for it: the answer needs two samples of the
-/// task's shim.
+/// Returns why the task is quiet, or a link that requests this answer, for which the task's shim
+/// takes two samples.
 pub(super) fn evidence(context: &WebContext, id: TaskId, query: &Query) -> Markup {
     let asked = query.get("evidence").map(|_| why::why_view(&context.root, context.program, id));
     html! {

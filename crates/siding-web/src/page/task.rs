@@ -23,7 +23,7 @@ const MAX_LISTED_ERROR_OUTPUT_BYTES: u64 = 4 << 20;
 
 /// Returns the page; `None` if there is no such task. `at` is an offset of the output to show,
 /// `find` and `errors` search the output, and `evidence` asks why the task is quiet. With `part`,
-/// the page has only what a script keeps up to date.
+/// the page has only the parts that a script keeps up to date.
 pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
     context.feed.sample(|task| task.view.task_id == id);
     let (task, full) =
@@ -134,7 +134,7 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
     }
 }
 
-/// Returns what a stop has ended, and what may be left.
+/// Returns the processes that a stop has ended, and those that may be left.
 fn stop_report(report: &StopReport) -> Markup {
     html! {
         details {

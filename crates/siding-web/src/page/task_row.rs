@@ -80,7 +80,7 @@ pub(super) fn progress(view: &TaskView) -> Markup {
     }
 }
 
-/// Returns since when a task runs or ran, and how long.
+/// Returns the start and the duration of a task.
 fn times(view: &TaskView) -> Markup {
     let usual = view.expected_ms.filter(|_| view.outcome.is_none());
     html! {
@@ -94,7 +94,7 @@ fn times(view: &TaskView) -> Markup {
     }
 }
 
-/// Returns the elapsed time, which a script lets grow while the task runs.
+/// Returns the elapsed time, which a script updates while the task runs.
 pub(super) fn elapsed(view: &TaskView) -> Markup {
     let running = view.outcome.is_none().then_some(view.elapsed_ms);
     html! { span data-elapsed=[running] { (format::duration_ms(view.elapsed_ms)) } }

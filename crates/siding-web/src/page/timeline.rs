@@ -53,7 +53,8 @@ pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Markup {
     chrome::wrap(context, NavItem::Timeline, "Timeline", &content)
 }
 
-/// Returns the rules for the picture: the policy of the pages allows no style sheet in a page.
+/// Returns the style rules for the picture. They are a file of their own, because the content
+/// security policy allows no style sheet inside a page.
 pub(crate) fn style_sheet() -> String {
     let now = UnixMs(0);
     let window = TimelineWindow::fit(&[], now, 0);
@@ -142,7 +143,7 @@ fn picture(timeline: &Timeline, unreadable: usize) -> Markup {
             @if timeline.counts.tasks == 0 {
                 p.hint { "No task ran in this period; a longer period shows more." }
             } @else {
-                // The picture is made by siding-model, which escapes the text of tasks.
+                // siding-model draws the picture and escapes the text of tasks.
                 div.wide role="region" aria-label="Timeline" tabindex="0" {
                     (PreEscaped(before)) (PreEscaped(after))
                 }

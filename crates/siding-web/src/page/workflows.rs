@@ -57,8 +57,8 @@ pub(super) fn workflows_page(context: &WebContext) -> Markup {
     chrome::wrap(context, NavItem::Workflows, "Workflows", &content)
 }
 
-/// Returns the page of one workflow, which an id of any of its tasks names; `None` if there is no
-/// such workflow.
+/// Returns the page of a workflow, identified by the task that started it or by one that resumed
+/// it; `None` if there is no such workflow.
 pub(super) fn workflow_page(context: &WebContext, id: TaskId) -> Option<Markup> {
     let workflow = read_journal(&context.root, id).ok().or_else(|| find_resumed(context, id))?;
     let view = workflow_view(context, &workflow);
@@ -72,7 +72,7 @@ pub(super) fn workflow_page(context: &WebContext, id: TaskId) -> Option<Markup> 
                 code { (one_line(&view.file, 200)) }
             }
             @if let Some(text) = next_step(&view) { p.need { (text) } }
-            // The picture is made by siding-workflow, which escapes the text of the file.
+            // siding-workflow draws the picture and escapes the text of the file.
             div.wide role="region" aria-label="Graph of the steps" tabindex="0" {
                 (PreEscaped(render_svg(&view)))
             }

@@ -27,14 +27,14 @@ const ROOM_POLL_MS: u64 = 10;
 /// only once there is room for all of it.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
-    /// Capacity of the pipe in bytes; `None` if standard output is no pipe. The capacity is
+    /// Capacity of the pipe in bytes; `None` if standard output is not a pipe. The capacity is
     /// determined at the first line that is longer than `PIPE_BUF_BYTES`.
     pipe_bytes: OnceCell<Option<usize>>,
 }
 
 impl LineWriter {
     /// Enlarges the pipe on standard output. Returns its capacity in bytes, or `None` if standard
-    /// output is no pipe.
+    /// output is not a pipe.
     fn enlarge_pipe() -> Option<usize> {
         match pipe::set_size(io::stdout(), LARGE_PIPE_BYTES) {
             Ok(()) => Some(LARGE_PIPE_BYTES),

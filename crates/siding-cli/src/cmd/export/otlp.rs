@@ -23,7 +23,7 @@ use crate::render::out::{self, ReaderState};
 /// Maximum number of spans in one request. A span with many events has about 30 kB, and collectors
 /// accept 4 MiB.
 const MAX_BATCH_SPANS: usize = 100;
-/// Delay before the next attempt if the collector asks for such a long one that
+/// Delay before the next attempt if the collector asks for a delay so long that
 /// [`next_retry_delay`] returns `None`.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Maximum width in columns of a message of the collector.
@@ -207,7 +207,7 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Sends tasks as they end, until the reader of standard output has gone.
+    /// Sends tasks as they end, until the reader of standard output closes it.
     fn follow(&mut self) -> Result<ExitCode, Failure> {
         let failed = |error| {
             Failure::new(format!("could not watch the state directory: {error}"))

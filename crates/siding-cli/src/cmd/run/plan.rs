@@ -305,8 +305,9 @@ pub(super) fn start_task(
     })
 }
 
-/// Makes the command wait for its reader if the plan says so. The request follows the task
-/// immediately, so that the shim receives it before the command can be too far ahead.
+/// Makes the shim limit the output that is not yet shown, if the plan has a `report_step`. The
+/// request is sent immediately after the start, so that the command cannot exceed the limit before
+/// the shim receives the request.
 fn limit_unshown_output(plan: &RunPlan, link: &ShimConnection) {
     if plan.report_step.is_some() {
         // If the shim has exited, the wait reports it.

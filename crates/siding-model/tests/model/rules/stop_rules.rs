@@ -47,14 +47,14 @@ fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<Monoton
     Some(begins.plus_ms(grace_ms).min(latest_kill(begins, turn.before.deadline, spec)))
 }
 
-/// Returns the grace that this step requests, in milliseconds; `None` if the step is no stop
+/// Returns the grace that this step requests, in milliseconds; `None` if the step is not a stop
 /// request.
 fn requested_grace_ms(turn: &TraceStep, spec: &TaskSpec) -> Option<u64> {
     let TaskEvent::StopAsked { grace_ms, .. } = turn.event else { return None };
     Some(grace_ms.unwrap_or(spec.grace_ms))
 }
 
-/// Returns the signal that this step requests; `None` if the step is no stop request.
+/// Returns the signal that this step requests; `None` if the step is not a stop request.
 fn requested_signal(turn: &TraceStep, spec: &TaskSpec) -> Option<Signal> {
     let TaskEvent::StopAsked { signal, .. } = turn.event else { return None };
     Some(signal.unwrap_or(spec.signal))

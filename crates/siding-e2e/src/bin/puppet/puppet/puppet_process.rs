@@ -76,9 +76,9 @@ impl PuppetProcess {
         words
     }
 
-    /// Whether the sandbox is being cleaned up; always false for a puppet without a log. Verbs
-    /// that fork repeatedly check this flag and exit, because the cleanup could kill each process
-    /// too late to prevent the next fork.
+    /// Returns whether the sandbox is being cleaned up; always false for a puppet without a log.
+    /// Verbs that fork repeatedly check this flag and exit, because the cleanup could kill each
+    /// process too late to prevent the next fork.
     pub(super) fn shutdown_requested(&self) -> bool {
         self.log.as_ref().is_some_and(|log| siding_e2e::shutdown_marker(log).exists())
     }

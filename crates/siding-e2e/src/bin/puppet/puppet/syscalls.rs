@@ -115,7 +115,7 @@ pub(super) fn signal_self(signal: i32) {
     }
 }
 
-/// Whether a pid is in use, zombies included.
+/// Returns whether a pid is in use, zombies included.
 pub(super) fn is_pid_in_use(pid: i32) -> bool {
     // SAFETY: signal 0 only checks for existence (kill(2)).
     let answer = unsafe { libc::kill(pid, 0) };

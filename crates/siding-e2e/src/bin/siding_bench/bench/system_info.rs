@@ -103,8 +103,8 @@ fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> 
     mounts.max_by_key(|(length, ..)| *length).map(|(_, device, kind)| (device, kind))
 }
 
-/// Whether an ext4 file system has a journal; true if its device is unknown. The kernel lists a
-/// journal as `DEVICE-INODE` in `/proc/fs/jbd2`.
+/// Returns whether an ext4 file system has a journal; true if its device is unknown. The kernel
+/// lists a journal as `DEVICE-INODE` in `/proc/fs/jbd2`.
 fn has_journal(device: &str) -> bool {
     let link = std::fs::read_link(format!("/sys/dev/block/{device}")).ok();
     let name = link.as_deref().and_then(Path::file_name);

@@ -108,7 +108,7 @@ impl TableLine {
         (reference.value > 0.0).then(|| self.ours / reference.value)
     }
 
-    /// Whether the line meets its target; `None` if it has no target.
+    /// Returns whether the line meets its target; `None` if it has no target.
     fn target_met(&self) -> Option<bool> {
         match self.target {
             Target::None => None,
@@ -200,7 +200,7 @@ impl ResultTable {
         self.failures.push((row, format!("{error:#}")));
     }
 
-    /// Whether all selected rows were measured; missed targets do not count.
+    /// Returns whether all selected rows were measured; missed targets do not count.
     pub(super) fn is_complete(&self) -> bool {
         self.failures.is_empty()
     }

@@ -132,8 +132,8 @@ fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child
     Ok(calls)
 }
 
-/// Whether a wait has one connection per task. Also true for a wait that has already exited,
-/// because the caller checks the exit code later.
+/// Returns whether a wait has one connection per task. The result is also true for a wait that has
+/// already exited, because the caller checks the exit code later.
 fn is_connected(pid: u32, tasks: usize) -> bool {
     let is_socket = |path: &std::path::Path| path.to_string_lossy().starts_with("socket:");
     let descriptors = siding_e2e::processes::descriptors(pid);

@@ -84,12 +84,12 @@ fn add_line(table: &mut ResultTable, count: usize, what: &str, took: Duration) {
     table.add(line.with_target(target));
 }
 
-/// Whether a new shim has taken over the task and is running.
+/// Returns whether a new shim has taken over the task and is running.
 fn is_taken_over(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| state.takeovers == 1 && procfs::is_running(state.shim))
 }
 
-/// Whether the task was stopped because its session ended.
+/// Returns whether the task was stopped because its session ended.
 fn is_stopped(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| {
         let stopped = Outcome::Stopped { by: "session".to_owned() };
