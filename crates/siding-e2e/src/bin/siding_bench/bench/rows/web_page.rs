@@ -202,7 +202,8 @@ impl OpenPage {
 /// An event stream, and the thread that reads it.
 struct Stream {
     socket: TcpStream,
-    reader: JoinHandle<std::io::Result<u64>>,
+    /// Returns the number of bytes that it has read.
+    reader: JoinHandle<usize>,
 }
 
 impl Stream {
@@ -212,17 +213,26 @@ impl Stream {
         let mut status = [0; 15];
         socket.read_exact(&mut status)?;
         ensure!(&status == b"HTTP/1.1 200 OK", "{path}: {}", String::from_utf8_lossy(&status));
-        let mut read_half = socket.try_clone()?;
-        let reader =
-            std::thread::spawn(move || std::io::copy(&mut read_half, &mut std::io::sink()));
+        let read_half = socket.try_clone()?;
+        let reader = std::thread::spawn(move || count_bytes(read_half));
         Ok(Self { socket, reader })
     }
 
     fn close(self) -> Result<()> {
         // The server may have closed the stream at the end of the task.
         let _closed = self.socket.shutdown(Shutdown::Both);
-        let read = self.reader.join().ok().context("the reader of a stream panicked")?;
-        ensure!(read? > 0, "a page received nothing");
+        let count = self.reader.join().ok().context("the reader of a stream panicked")?;
+        ensure!(count > 0, "a page received nothing");
         Ok(())
     }
+}
+
+/// Reads a stream to its end, which is an error if the server still sends when it is closed.
+fn count_bytes(mut stream: TcpStream) -> usize {
+    let mut piece = [0; 65_536];
+    let mut total = 0;
+    while let Ok(count @ 1..) = stream.read(&mut piece) {
+        total += count;
+    }
+    total
 }
