@@ -107,7 +107,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
         let conversation: SessionId = "talk".parse().expect("a name");
-        let _made = root.session_dir(conversation.as_str(), true).expect("a session");
+        drop(root.session_dir(conversation.as_str(), true).expect("a session"));
         let path = root.path().join("sessions/talk").join(TRANSCRIPT_FILE_NAME);
         let step = r#"{"entry":"response","content":[{"type":"call","name":"bash"}]}"#;
         let long = "x".repeat(3 * READ_BYTES);
