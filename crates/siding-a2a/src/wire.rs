@@ -74,15 +74,6 @@ pub struct Message {
     pub parts: Vec<Part>,
 }
 
-impl Message {
-    /// Returns the text parts, joined by line feeds.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let texts: Vec<&str> = self.parts.iter().filter_map(|part| part.text.as_deref()).collect();
-        texts.join("\n")
-    }
-}
-
 /// The state of a task, with an optional message of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

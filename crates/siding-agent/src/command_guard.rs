@@ -19,5 +19,7 @@ pub enum ApprovalDecision {
     },
 }
 
-/// Decides whether a command may run. The second argument is true for a background command.
-pub type CommandGuard = Arc<dyn Fn(&str, bool) -> ApprovalDecision + Send + Sync>;
+/// Decides whether a command may run. The second argument has the variables that are added to its
+/// environment, and the third is true for a background command.
+pub type CommandGuard =
+    Arc<dyn Fn(&str, &[(String, String)], bool) -> ApprovalDecision + Send + Sync>;

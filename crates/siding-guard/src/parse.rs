@@ -67,7 +67,9 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
         return parsed;
     }
     if is_too_deep(text) {
-        let what = format!("more than {MAX_OPEN_BRACKETS} brackets are open at the same place");
+        let what = format!(
+            "more than {MAX_OPEN_BRACKETS} brackets of one kind are open at the same place"
+        );
         parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
@@ -77,7 +79,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
         return parsed;
     }
     if longest_prefix_run(text) > MAX_PREFIX_WORDS {
-        let what = format!("more than {MAX_PREFIX_WORDS} of `time` and `!` in a row");
+        let what = format!("more than {MAX_PREFIX_WORDS} words such as `time` and `!` in a row");
         parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }

@@ -13,6 +13,7 @@ mod commands;
 mod cwd;
 mod decode;
 mod embedded_shells;
+mod env_program;
 mod expand;
 mod fan_out;
 mod file_listing;

@@ -1,6 +1,7 @@
 //! Opens and creates the database file, and moves a damaged file away.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,17 +55,18 @@ pub fn with_history<T>(
     work: impl Fn(&mut History) -> Result<T, HistoryError>,
 ) -> Result<HistoryOutcome<T>, HistoryError> {
     let attempt = || History::open(root).and_then(|mut history| work(&mut history));
-    let is_damaged =
-        |result: &Result<T, HistoryError>| matches!(result, Err(HistoryError::Damaged { .. }));
-    let mut result = attempt();
-    if is_damaged(&result) {
-        // Another process may just have moved the damaged file away. In this case a second attempt
-        // succeeds, and the new file must not be moved.
-        result = attempt();
+    match attempt() {
+        Err(HistoryError::Damaged { .. }) => {}
+        result => return Ok(HistoryOutcome { value: result?, quarantined: None }),
     }
-    match result {
+    // Another process may just have moved the damaged file away. In this case a second attempt
+    // succeeds, and the new file must not be moved. The lock keeps other processes from moving the
+    // file between the second attempt and the move.
+    let lock = lock_quarantine(root);
+    match attempt() {
         Err(why @ HistoryError::Damaged { .. }) => {
             let path = quarantine_file(root)?;
+            drop(lock);
             Ok(HistoryOutcome { value: attempt()?, quarantined: Some((path, why)) })
         }
         result => Ok(HistoryOutcome { value: result?, quarantined: None }),
@@ -146,6 +148,14 @@ fn configure(database: &Connection) -> rusqlite::Result<()> {
     // The file may have been manipulated, so SQL in its schema must not call functions with side
     // effects.
     database.pragma_update(None, "trusted_schema", false)
+}
+
+/// Waits for the lock under which a damaged file is moved. `None` if the file system does not lock
+/// directories: the file is then moved without the lock.
+fn lock_quarantine(root: &StateDir) -> Option<OwnedFd> {
+    let directory = file::open_at(root, QUARANTINE_DIR, file::OpenMode::Directory).ok()?;
+    file::lock_exclusive(&directory).ok()?;
+    Some(directory)
 }
 
 /// Moves the database file to `quarantine/` and returns the new path of the file.

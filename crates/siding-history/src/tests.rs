@@ -3,13 +3,14 @@
 
 mod totals;
 
+use std::cell::RefCell;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use rusqlite::Connection;
 use siding_core::store::StateDir;
 use siding_core::store::journal_file::JournalFile;
-use siding_core::sys::clock;
+use siding_core::sys::{clock, file};
 use siding_model::history::{Quantile, Run};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
@@ -357,6 +358,29 @@ fn a_damaged_file_is_quarantined_and_rebuilt() {
         assert!(std::fs::read(path).unwrap() == before, "{what}: the damaged file was changed");
         assert!(state.median("make").is_some(), "{what}");
     }
+}
+
+/// Otherwise another process could replace the file between the check and the move, and its new file
+/// would be moved.
+#[test]
+fn a_damaged_file_is_checked_again_and_moved_under_a_lock() {
+    let state = TestState::new();
+    let is_locked = || {
+        let directory =
+            file::open_at(&state.root, "quarantine", file::OpenMode::Directory).unwrap();
+        !file::try_lock_exclusive(&directory).unwrap()
+    };
+    let locked_attempts = RefCell::new(Vec::new());
+    let done = with_history(&state.root, |_| {
+        locked_attempts.borrow_mut().push(is_locked());
+        if locked_attempts.borrow().len() > 2 {
+            return Ok(());
+        }
+        let path = state.database_path();
+        Err(HistoryError::Damaged { path, why: "for the test".to_owned() })
+    });
+    assert!(done.unwrap().quarantined.is_some());
+    assert_eq!(locked_attempts.into_inner(), [false, true, false]);
 }
 
 #[test]

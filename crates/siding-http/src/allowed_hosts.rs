@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 /// The loopback names of this machine, as they appear in a URL.
-pub(crate) const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+pub const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// The names and addresses that the `Host` header of a request may have.
 pub(crate) struct AllowedHosts(Vec<String>);

@@ -15,6 +15,7 @@ mod stream;
 mod token;
 mod transport_error;
 
+pub use allowed_hosts::LOOPBACK_NAMES;
 pub use blocking_post::{BlockingPost, PostResponse};
 pub use error::ServerError;
 pub use server::{AccessPolicy, HttpServer, ResponseBody, ServerOptions, text_response};

@@ -95,9 +95,12 @@ impl Token {
 }
 
 impl Token {
-    /// Removes the token file.
+    /// Removes the token file, unless another server has replaced it: a new server at the same port
+    /// may start before the last connection of this one is closed, and a server at another address
+    /// may have the same port.
     pub(crate) fn remove_file(&self) {
-        if let Some(file) = &self.file {
+        let Some(file) = &self.file else { return };
+        if fs::read_to_string(file).is_ok_and(|text| text.trim_end() == self.text) {
             // A file that cannot be removed is harmless: no server accepts its token any more.
             let _best_effort = fs::remove_file(file);
         }
@@ -154,5 +157,20 @@ mod tests {
         ] {
             assert!(!token.matches_header(other.as_bytes()), "{other}");
         }
+    }
+
+    #[test]
+    fn only_the_token_of_this_server_is_removed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("siding/web-1.token");
+        let write = |text: &str| {
+            write_private_file(&path, text).expect("written");
+            Token { text: text.to_owned(), variable: None, file: Some(path.clone()) }
+        };
+        let (old, new) = (write("0123456789abcdef"), write("fedcba9876543210"));
+        drop(old);
+        assert_eq!(fs::read_to_string(&path).ok().as_deref(), Some("fedcba9876543210\n"));
+        drop(new);
+        assert!(!path.exists());
     }
 }

@@ -10,7 +10,8 @@ use hyper::body::Incoming;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use siding_http::{
-    AccessPolicy, HttpServer, ResponseBody, ServerKind, ServerOptions, text_response,
+    AccessPolicy, HttpServer, LOOPBACK_NAMES, ResponseBody, ServerKind, ServerOptions,
+    text_response,
 };
 use siding_tools::ToolContext;
 
@@ -19,8 +20,6 @@ use crate::handler::McpServer;
 
 /// The only path that is served.
 const MCP_PATH: &str = "/mcp";
-/// The loopback names of this machine, as they appear in a URL.
-const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 /// The prefix of the token file, and the variable that may hold the token.
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "mcp", token_variable: "SIDING_MCP_TOKEN" };

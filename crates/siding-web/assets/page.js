@@ -121,18 +121,20 @@ if (parts().length) {
   const zone = document.querySelector("[data-utc-offset]");
   if (zone && Number(zone.dataset.utcOffset) !== utcOffset()) refresh();
   const task = document.querySelector("ol.output")?.dataset.task;
-  const changed = (event) => {
-    if (!task || JSON.parse(event.data).task_id === task) refresh();
+  // The last event that this page contains, at first the one before the server read the page.
+  let lastEvent = document.body.dataset.lastEvent;
+  const received = (event) => {
+    lastEvent = event.lastEventId;
+    const id = task && event.type !== "session" && JSON.parse(event.data).task_id;
+    // `reset` has no task: events are missing.
+    if (!id || id === task) refresh();
   };
   let events = null;
-  // The first event of a connection is `reset`; only a page that was just loaded is not old then.
-  let isNew = !document.hidden;
   const connect = () => {
-    const opened = new EventSource("/api/v1/events");
-    opened.addEventListener("task", changed);
-    opened.addEventListener("removed", changed);
-    opened.addEventListener("session", () => refresh());
-    opened.addEventListener("reset", () => { if (!isNew) refresh(); isNew = false; });
+    const opened = new EventSource(`/api/v1/events?after=${encodeURIComponent(lastEvent)}`);
+    for (const name of ["task", "removed", "session", "reset"]) {
+      opened.addEventListener(name, received);
+    }
     opened.onopen = () => { connection.textContent = ""; };
     // The browser tries again after a lost connection, and not after a refusal.
     opened.onerror = () => {

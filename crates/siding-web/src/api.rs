@@ -130,7 +130,7 @@ fn explain(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     if context.feed.read_fresh(|view| view.task(id).is_none()) {
         return Err(no_task(id));
     }
-    let why = why::why_or_outcome(&context.root, context.program, id);
+    let why = why::why_or_outcome(&context.root, id);
     let why = why.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
     Ok(response::json(StatusCode::OK, &why))
 }

@@ -125,6 +125,12 @@ impl Feed {
         self.lock_log().format_id(number)
     }
 
+    /// Returns the id of the last event.
+    pub(crate) fn last_event_id(&self) -> String {
+        let log = self.lock_log();
+        log.format_id(log.last_number())
+    }
+
     /// Publishes the changes of the state directory as they happen.
     fn follow(&self) {
         loop {

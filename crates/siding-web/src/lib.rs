@@ -20,6 +20,7 @@ mod openapi;
 mod output_style;
 mod output_window;
 mod page;
+mod palette;
 mod query;
 mod response;
 mod route;

@@ -2,6 +2,8 @@
 
 use siding_model::text::{CharStyle, TextColor};
 
+use crate::palette::is_readable_on;
+
 /// Returns the classes for a style, separated by spaces; empty if the text needs no markup.
 pub(crate) fn style_classes(style: CharStyle) -> String {
     let mut names = Vec::new();
@@ -12,8 +14,10 @@ pub(crate) fn style_classes(style: CharStyle) -> String {
     } else {
         (style.foreground, style.background)
     };
-    names.extend(foreground.map(|color| format!("f{}", palette_index(color))));
-    names.extend(background.map(|color| format!("b{}", palette_index(color))));
+    let foreground = foreground.map(palette_index);
+    let background = background.map(palette_index);
+    names.extend(foreground.and_then(|color| foreground_class(color, background, style.inverse)));
+    names.extend(background.map(|color| format!("b{color}")));
     let flags = [
         (style.bold, "bold"),
         (style.dim, "dim"),
@@ -23,6 +27,15 @@ pub(crate) fn style_classes(style: CharStyle) -> String {
     ];
     names.extend(flags.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| (*name).to_owned()));
     names.join(" ")
+}
+
+/// Returns the class for the color of a text; `None` if the text has a background on which the color
+/// may be unreadable. The text then has the color that its background sets.
+fn foreground_class(color: u8, background: Option<u8>, is_inverse: bool) -> Option<String> {
+    match background {
+        None => (!is_inverse).then(|| format!("f{color}")),
+        Some(background) => is_readable_on(color, background).then(|| format!("t{color}")),
+    }
 }
 
 /// Returns the index of a color, or of the nearest color, in the palette of 256 colors.
@@ -50,9 +63,18 @@ mod tests {
         let line = StyledLineParser::default().parse_line(output);
         let shown: Vec<_> =
             line.spans().map(|(text, style)| (text, style_classes(style))).collect();
-        let expected = [("a", ""), ("red", "f1 bold"), (" ", ""), ("x", "f208 b231"), ("y", "")];
+        let expected = [("a", ""), ("red", "f1 bold"), (" ", ""), ("x", "b231"), ("y", "")];
         assert_eq!(shown, expected.map(|(text, classes)| (text, classes.to_owned())));
-        let line = StyledLineParser::default().parse_line(b"\x1b[7;32mi");
-        assert_eq!(style_classes(line.styles[0].1), "inverse b2");
+        let cases: [(&[u8], &str); 5] = [
+            (b"\x1b[38;2;255;0;0mi", "f196"),
+            (b"\x1b[38;5;196;48;5;16mi", "t196 b16"),
+            (b"\x1b[37;41mi", "b1"),
+            (b"\x1b[7;32mi", "inverse b2"),
+            (b"\x1b[7;44mi", "inverse"),
+        ];
+        for (output, expected) in cases {
+            let line = StyledLineParser::default().parse_line(output);
+            assert_eq!(style_classes(line.styles[0].1), expected);
+        }
     }
 }

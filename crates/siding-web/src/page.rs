@@ -31,6 +31,7 @@ use crate::query::Query;
 use crate::response;
 use crate::route::PageRoute;
 
+use chrome::Page;
 pub(crate) use output::output_lines;
 pub(crate) use timeline::style_sheet as timeline_style_sheet;
 
@@ -40,27 +41,28 @@ pub(crate) fn respond(
     route: PageRoute,
     query: &Query,
 ) -> Response<ResponseBody> {
+    // Taken before the page is read: a change in between is reported again, and not missed.
+    let last_event = context.feed.last_event_id();
+    let complete = |page: Page| to_response(chrome::wrap(context, &last_event, &page));
     // The pages read files, and the one about a task may ask its shim.
-    let found = tokio::task::block_in_place(|| match route {
-        PageRoute::Overview => Some(overview::overview_page(context, query)),
-        PageRoute::Task(id) => task::task_page(context, id, query),
-        PageRoute::Lines(id) => output::fragment(context, id, query),
-        PageRoute::Timeline => Some(timeline::timeline_page(context, query)),
-        PageRoute::Sessions => Some(sessions::sessions_page(context)),
-        PageRoute::Workflows => Some(workflows::workflows_page(context)),
-        PageRoute::Workflow(id) => workflows::workflow_page(context, id),
-        PageRoute::History => Some(command_history::history_page(context, query)),
-        PageRoute::Settings => Some(settings::settings_page(context)),
-        PageRoute::Doctor => Some(doctor::doctor_page(context)),
-        PageRoute::Download(_) => None,
+    let response = tokio::task::block_in_place(|| match route {
+        PageRoute::Overview => Some(complete(overview::overview_page(context, query))),
+        PageRoute::Task(id) => task::task_page(context, id, query).map(complete),
+        PageRoute::Lines(id) => output::fragment(context, id, query).map(to_response),
+        PageRoute::Timeline => Some(complete(timeline::timeline_page(context, query))),
+        PageRoute::Sessions => Some(complete(sessions::sessions_page(context))),
+        PageRoute::Workflows => Some(complete(workflows::workflows_page(context))),
+        PageRoute::Workflow(id) => workflows::workflow_page(context, id).map(complete),
+        PageRoute::History => Some(complete(command_history::history_page(context, query))),
+        PageRoute::Settings => Some(complete(settings::settings_page())),
+        PageRoute::Doctor => Some(complete(doctor::doctor_page(context))),
+        PageRoute::Download(id) => output::download(context, id),
     });
-    match (found, route) {
-        (Some(markup), _) => response::html_page(StatusCode::OK, markup),
-        (None, PageRoute::Download(id)) => {
-            output::download(context, id).unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
-        }
-        (None, _) => failure(StatusCode::NOT_FOUND, false),
-    }
+    response.unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
+}
+
+fn to_response(markup: Markup) -> Response<ResponseBody> {
+    response::html_page(StatusCode::OK, markup)
 }
 
 /// Returns the response to a refused request, as JSON for a program.

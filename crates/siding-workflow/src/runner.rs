@@ -332,7 +332,9 @@ impl WorkflowRunner<'_, '_> {
     fn finish(&mut self, verdict: WorkflowVerdict) -> Result<WorkflowVerdict, WorkflowError> {
         let now = clock::unix_now();
         self.journal.add_record(&WorkflowRecord::Over { at: now, verdict })?;
-        session::close(self.root, &self.session)?;
+        // The verdict is recorded, so a failure must not replace it. Without this record, the session
+        // ends with its owner, this process.
+        let _best_effort = session::close(self.root, &self.session);
         (self.print_line)(&text::format_result(&self.journal.workflow, verdict, now));
         Ok(verdict)
     }

@@ -156,7 +156,6 @@ const CRATE_RULES: &[CrateRule] = &[
             "siding-guard",
             "siding-history",
             "siding-http",
-            "siding-live",
             "siding-web",
         ],
         banned_packages: &[],

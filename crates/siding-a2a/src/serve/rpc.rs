@@ -1,9 +1,10 @@
 //! Dispatches JSON-RPC requests to the methods of the server.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -97,11 +98,9 @@ impl A2aServer {
             return text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json");
         }
         let version = check_version(&request);
-        let Ok(body) = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await else {
-            return text_response(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "a request may have at most 4 MiB",
-            );
+        let body = match Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await {
+            Ok(body) => body,
+            Err(error) => return unreadable_body_response(&*error),
         };
         let rpc = match parse_request(&body.to_bytes()) {
             Ok(rpc) => rpc,
@@ -170,6 +169,16 @@ impl A2aServer {
             )),
             _ => Err(RpcError::new(code::METHOD_NOT_FOUND, "there is no such method")),
         }
+    }
+}
+
+/// Returns the response to a request whose body could not be read: it is too large, or the
+/// connection has failed.
+fn unreadable_body_response(error: &(dyn Error + Send + Sync + 'static)) -> Response<ResponseBody> {
+    if error.is::<LengthLimitError>() {
+        text_response(StatusCode::PAYLOAD_TOO_LARGE, "a request may have at most 4 MiB")
+    } else {
+        text_response(StatusCode::BAD_REQUEST, "could not read the complete request")
     }
 }
 
@@ -256,6 +265,17 @@ mod tests {
         assert_eq!(code("[]"), Err(code::INVALID_REQUEST));
         assert_eq!(code(r#"{"jsonrpc":"1.0","method":"x"}"#), Err(code::INVALID_REQUEST));
         assert_eq!(code(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok("x".to_owned()));
+    }
+
+    #[test]
+    fn only_a_large_body_is_called_too_large() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let body = Limited::new(Full::new(Bytes::from_static(b"four")), 3);
+        let error = runtime.block_on(body.collect()).expect_err("more than three bytes");
+        let response = unreadable_body_response(&*error);
+        assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+        let response = unreadable_body_response(&std::fmt::Error);
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
     }
 
     #[test]

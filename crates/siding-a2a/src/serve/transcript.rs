@@ -1,6 +1,7 @@
 //! Reads an agent's steps from its growing transcript.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 use serde_json::Value;
 use siding_core::store::StateDir;
@@ -35,23 +36,30 @@ impl TranscriptCursor {
     /// Returns the agent's new steps: one text for each answer of the model that calls tools.
     /// Returns no steps while the transcript does not exist yet.
     pub(super) fn read_steps(&mut self, root: &StateDir, conversation: &SessionId) -> Vec<String> {
-        let mut piece = vec![0; READ_BYTES];
-        let read = open_transcript(root, conversation)
-            .and_then(|fd| file::read_at(&fd, &mut piece, self.offset))
-            .unwrap_or(0);
-        // An incomplete line is read once it is complete; a line that exceeds the buffer is
-        // skipped.
-        let complete = match piece[..read].iter().rposition(|byte| *byte == b'\n') {
+        let Ok(fd) = open_transcript(root, conversation) else { return Vec::new() };
+        let (mut steps, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
+        // Everything is read, because after the task's end there is no further call.
+        while let Some(lines) = self.read_lines(&fd, &mut buffer) {
+            steps.extend(String::from_utf8_lossy(lines).lines().filter_map(parse_step));
+        }
+        steps
+    }
+
+    /// Reads the next complete lines that fit into the buffer; `None` if there is none. An
+    /// incomplete line is read once it is complete; a line that exceeds the buffer is skipped.
+    fn read_lines<'b>(&mut self, fd: impl AsFd, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let read = file::read_at(fd, buffer, self.offset).unwrap_or(0);
+        let complete = match buffer[..read].iter().rposition(|byte| *byte == b'\n') {
             Some(end) => end + 1,
-            None if read == READ_BYTES => read,
-            None => 0,
+            None if read == buffer.len() => read,
+            None => return None,
         };
         self.offset += complete as u64;
-        String::from_utf8_lossy(&piece[..complete]).lines().filter_map(parse_step).collect()
+        Some(&buffer[..complete])
     }
 }
 
-fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std::os::fd::OwnedFd> {
+fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<OwnedFd> {
     let dir = root.session_dir(conversation.as_str(), false).map_err(io::Error::other)?;
     file::open_at(&dir, TRANSCRIPT_FILE_NAME, file::OpenMode::Read)
 }
@@ -92,5 +100,20 @@ mod tests {
         assert_eq!(parse_step(last), None);
         assert_eq!(parse_step(r#"{"entry":"request_sent"}"#), None);
         assert_eq!(parse_step("{torn"), None);
+    }
+
+    #[test]
+    fn steps_after_a_long_line_and_many_reads_are_read() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&directory.path().join("state")).expect("a state directory");
+        let conversation: SessionId = "talk".parse().expect("a name");
+        drop(root.session_dir(conversation.as_str(), true).expect("a session"));
+        let path = root.path().join("sessions/talk").join(TRANSCRIPT_FILE_NAME);
+        let step = r#"{"entry":"response","content":[{"type":"call","name":"bash"}]}"#;
+        let long = "x".repeat(3 * READ_BYTES);
+        std::fs::write(&path, format!("{step}\n{long}\n{step}\n{{torn")).expect("written");
+        let mut cursor = TranscriptCursor::default();
+        assert_eq!(cursor.read_steps(&root, &conversation), ["> bash", "> bash"]);
+        assert_eq!(cursor.read_steps(&root, &conversation), [""; 0]);
     }
 }

@@ -34,7 +34,7 @@ impl Approver {
         command: &str,
         background: bool,
     ) -> Result<(), ToolError> {
-        self.apply_decision((self.guard)(command, background), call, command).await
+        self.apply_decision((self.guard)(command, &[], background), call, command).await
     }
 
     /// Does the same as [`Self::approve`] for a background command. A `concern` requires a person's
@@ -45,7 +45,7 @@ impl Approver {
         command: &str,
         concern: Option<String>,
     ) -> Result<(), ToolError> {
-        match ((self.guard)(command, true), concern) {
+        match ((self.guard)(command, &[], true), concern) {
             (ApprovalDecision::Allow, Some(why)) => self.ask_person(call, command, why).await,
             (permit, _) => self.apply_decision(permit, call, command).await,
         }

@@ -13,7 +13,7 @@ use super::definition::{Access, Tool};
 use super::{AgentToolContext, ToolOutcome};
 use crate::cancel_flag::CancelFlag;
 use crate::command_guard::{ApprovalDecision, CommandGuard};
-use siding_workflow::{Plan, StepAction, task};
+use siding_workflow::{Plan, StepAction, WorkflowStep, task};
 
 /// The tool that starts a workflow as a background task.
 pub struct RunWorkflow {
@@ -57,9 +57,7 @@ fails, the others are stopped. Returns its task id: `task_output` has a line for
             .map_err(|_| format!("`{}` is not UTF-8 text, so it is not a workflow", args.file))?;
         let plan = Plan::parse(Path::new(&args.file), &text).map_err(|error| error.to_string())?;
         for step in plan.steps() {
-            if let StepAction::Command(command) = &step.action {
-                self.check_command(&step.id, command)?;
-            }
+            self.check_step(step)?;
         }
         let failed = |error: &dyn fmt::Display| format!("the workflow was not started: {error}");
         let settings =
@@ -83,17 +81,23 @@ fails, the others are stopped. Returns its task id: `task_output` has a line for
 }
 
 impl RunWorkflow {
-    /// Checks the command of a step with the guard. A command that needs a person's approval is
-    /// refused unless `yes_to_ask` is set, because no person is asked here.
-    fn check_command(&self, step: &str, command: &str) -> Result<(), String> {
-        match (self.guard)(command, true) {
+    /// Checks the command and the variables of a step with the guard. A step that needs a person's
+    /// approval is refused unless `yes_to_ask` is set, because no person is asked here.
+    fn check_step(&self, step: &WorkflowStep) -> Result<(), String> {
+        let command = match &step.action {
+            StepAction::Command(command) => command.as_str(),
+            // The agent checks its commands itself, but not the variables that they inherit.
+            StepAction::Prompt { .. } => "",
+        };
+        let step_id = &step.id;
+        match (self.guard)(command, &step.env, true) {
             ApprovalDecision::Allow => Ok(()),
             ApprovalDecision::Ask { .. } if self.yes_to_ask => Ok(()),
             ApprovalDecision::Ask { why } => Err(format!(
-                "not run: a person must approve step `{step}` first, and nobody can be asked here: \
+                "not run: a person must approve step `{step_id}` first, and nobody can be asked here: \
                  {why}"
             )),
-            ApprovalDecision::Deny { why } => Err(format!("not run: step `{step}`: {why}")),
+            ApprovalDecision::Deny { why } => Err(format!("not run: step `{step_id}`: {why}")),
         }
     }
 }

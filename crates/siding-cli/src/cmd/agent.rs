@@ -16,7 +16,7 @@ use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
 use siding_agent::transcript;
 use siding_core::store::StateDir;
-use siding_guard::{ExecMode, GuardVerdict, judge};
+use siding_guard::{ExecMode, GuardVerdict, judge_with_environment};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
 
@@ -331,9 +331,9 @@ fn read_count_variable(
 /// Returns a function that judges the agent's commands by the rules that apply in this directory.
 fn load_guard() -> Result<CommandGuard, Failure> {
     let rules = guard_rules::load_rules()?;
-    Ok(Arc::new(move |command, background| {
+    Ok(Arc::new(move |command, environment, background| {
         let how = if background { ExecMode::Background } else { ExecMode::Foreground };
-        let judgement = judge(command, &rules, how);
+        let judgement = judge_with_environment(command, environment, &rules, how);
         let why = guard_rules::format_reason(&judgement);
         match judgement.verdict {
             GuardVerdict::Allow => ApprovalDecision::Allow,

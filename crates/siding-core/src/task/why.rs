@@ -83,24 +83,35 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
     Err(WhyError::Ask { id, source: last })
 }
 
-/// Explains why a task is quiet or, if it has ended, how it ended (see [`WhyView::ended`]).
+/// Explains why a task is quiet or, if it has ended, how it ended (see [`WhyView::ended`]). Unlike
+/// [`why_view`], changes nothing: a task whose shim was killed is not recovered.
 ///
 /// # Errors
 ///
-/// [`WhyError`], without [`WhyError::Ended`].
-pub fn why_or_outcome(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, WhyError> {
-    match why_view(root, program, id) {
-        Err(WhyError::Ended(_)) => read_outcome(root, id).map_err(WhyError::from),
-        result => result,
+/// [`WhyError`], without [`WhyError::Ended`]. [`WhyError::Ask`] with
+/// [`ShimRequestError::Disconnected`] if the task needs recovery.
+pub fn why_or_outcome(root: &StateDir, id: TaskId) -> Result<WhyView, WhyError> {
+    let dir = root.task_dir(id).map_err(WatchError::from)?;
+    match request_evidence(&dir) {
+        Ok(evidence) => {
+            let steps = running_steps(root, id).map_err(WatchError::from)?;
+            Ok(WhyView::new(id, evidence.for_workflow(&steps)))
+        }
+        // A task that has ended has no shim. The state is read after the request, because the task
+        // may end before the answer.
+        Err(source) => read_outcome(&dir, id)?.ok_or(WhyError::Ask { id, source }),
     }
 }
 
-fn read_outcome(root: &StateDir, id: TaskId) -> Result<WhyView, WatchError> {
-    let dir = root.task_dir(id)?;
+/// Returns how a task ended; `None` if it has not ended.
+fn read_outcome(dir: &TaskDir, id: TaskId) -> Result<Option<WhyView>, WatchError> {
     let state = dir.read().map_err(|source| WatchError::Journal { id, source })?.state;
+    if state.is_live() {
+        return Ok(None);
+    }
     // The outcome is the answer, even if the output cannot be read.
-    let tail = output::last_line(&dir).unwrap_or_default();
-    Ok(WhyView::ended(id, state.lifecycle.outcome(), tail))
+    let tail = output::last_line(dir).unwrap_or_default();
+    Ok(Some(WhyView::ended(id, state.lifecycle.outcome(), tail)))
 }
 
 /// Returns the running steps of a workflow, or none for a task of another kind.

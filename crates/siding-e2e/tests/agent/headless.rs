@@ -180,7 +180,7 @@ fn small_context_limit_triggers_an_earlier_summary() {
         tool = "task_list"
         input = { }
         [[answer]]
-        expect = 'Put in short'
+        expect = 'Summarize for yourself'
         text = "I look at tasks."
         [[answer]]
         expect = 'I look at tasks'

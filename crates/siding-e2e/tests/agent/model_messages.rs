@@ -163,7 +163,7 @@ fn running_tasks_are_listed_after_a_context_summary() {
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }
         [[answer]]
-        expect = '(?s)(?<task>\bb-[0-9a-z]{12})  running.*about to be cut'
+        expect = '(?s)(?<task>\bb-[0-9a-z]{12})  running.*replace the conversation'
         text = "They want something slow to be started. It is."
         [[answer]]
         expect = '(?s)\AThey want something slow.*Running in the background.*${task}  running.*sleep 300'

@@ -70,7 +70,8 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     for args in [&["show", id][..], &["ps"], &["output", "--all", id], &["reap", "--dry-run"]] {
         assert_no_crash_or_hang(&call(args).run());
     }
-    // Both calls wait for ten seconds if the task seems to be being created.
+    // `stop` waits for ten seconds if the task seems to be being created, so both calls run
+    // concurrently.
     let waiting = call(&["wait", "--timeout", "10ms", id]).spawn();
     let stopped = call(&["stop", id]).run();
     for done in [&stopped, &waiting.wait()] {

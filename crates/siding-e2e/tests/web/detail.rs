@@ -1,6 +1,7 @@
 //! The timeline, the workflows, and the parts of the page of a task.
 
-use siding_e2e::eventually_some;
+use rustix::process::{Pid, Signal, kill_process};
+use siding_e2e::{eventually, eventually_some};
 
 use crate::client::{TOKEN, WebServer};
 use crate::{run_task, sandbox, start_task};
@@ -144,4 +145,27 @@ fn why_of_an_ended_task_is_its_outcome() {
     assert_eq!((&why["verdict"], &why["tail"]), (&"unknown".into(), &"last".into()), "{why}");
     assert!(why["advice"].as_str().is_some_and(|text| text.contains("exited 3")), "{why}");
     assert_eq!(why, sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json());
+}
+
+/// A browser repeats a request for a page at any time, so such a request must change nothing.
+#[test]
+fn evidence_starts_no_shim_for_a_task_without_one() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep"], "sleep 300");
+    let server = WebServer::start(&sandbox, &[]);
+    let path = format!("/api/v1/tasks/{id}");
+    let shim = server.get(&path).json()["shim_pid"].as_i64().map(i32::try_from);
+    let shim = shim.and_then(Result::ok).and_then(Pid::from_raw).expect("a shim");
+    kill_process(shim, Signal::KILL).expect("the shim is alive");
+    let why = format!("{path}/why");
+    let token = format!("Bearer {TOKEN}");
+    eventually("no shim answers", || {
+        server.get_with(&why, &[("Authorization", &token)]).status == 409
+    });
+    let page = server.get(&format!("/tasks/{id}?evidence=1")).text();
+    assert!(page.contains("shim has exited"), "{page}");
+    assert_eq!(server.get(&path).json()["rescues"], 0);
+    let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+    assert_eq!(shown["rescues"], 1, "{shown}");
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }

@@ -177,6 +177,21 @@ fn fifty_clients_that_do_not_read_stay_small() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
+/// Otherwise a page would miss a change between its rendering and its connection.
+#[test]
+fn a_page_names_the_event_after_which_it_was_read() {
+    let sandbox = sandbox();
+    let server = WebServer::start(&sandbox, &[]);
+    let page = server.get("/").text();
+    let (_, rest) = page.split_once("data-last-event=\"").expect("an event");
+    let (last_event, _) = rest.split_once('"').expect("its end");
+    let id = run_task(&sandbox, "echo first");
+    eventually("the task is shown", || server.get("/").text().contains(&id));
+    let path = format!("/api/v1/events?after={last_event}");
+    let text = server.read_events(&path, &[], |text| text.contains(&id));
+    assert!(!text.contains("event: reset"), "{text}");
+}
+
 #[test]
 fn events_resume_where_a_client_disconnected() {
     let sandbox = sandbox();

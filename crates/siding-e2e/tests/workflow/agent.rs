@@ -39,14 +39,19 @@ fn agent_is_notified_of_the_end_of_its_workflow() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b"]);
 }
 
-/// The guard checks the commands of all steps before the workflow starts.
+/// The guard checks the commands and variables of all steps before the workflow starts.
 #[test]
 fn guard_checks_every_step() {
+    for step in ["run = \"rm -rf /\"", "run = \"git log\"\nenv = { GIT_PAGER = \"rm -rf /\" }"] {
+        check_step_is_denied(step);
+    }
+}
+
+#[track_caller]
+fn check_step_is_denied(step: &str) {
     let sandbox = sandbox();
-    write_workflow(
-        &sandbox,
-        "[[step]]\nid = \"a\"\nrun = \"touch ran\"\n[[step]]\nid = \"b\"\nrun = \"rm -rf /\"\n",
-    );
+    let text = format!("[[step]]\nid = \"a\"\nrun = \"touch ran\"\n[[step]]\nid = \"b\"\n{step}\n");
+    write_workflow(&sandbox, &text);
     let script = r#"
         [[answer]]
         [[answer.call]]

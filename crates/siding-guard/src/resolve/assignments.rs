@@ -139,12 +139,7 @@ impl Walker {
 
     /// Queues the commands that programs run because of a variable in their environment: the value
     /// of a variable such as `GIT_PAGER`, or the body of a function that bash imports.
-    pub(super) fn queue_environment_value(
-        &mut self,
-        name: &str,
-        value: &Field,
-        context: &ExecContext,
-    ) {
+    fn queue_environment_value(&mut self, name: &str, value: &Field, context: &ExecContext) {
         let is_function = name.starts_with("BASH_FUNC_") && name.ends_with("%%");
         if let Some(body) = value.text.strip_prefix("()").filter(|_| is_function) {
             let body = Field { text: body.to_owned(), offset: None, ..value.clone() };

@@ -2,6 +2,7 @@
 //! arguments to form a shell text.
 
 use super::embedded_shells;
+use super::env_program;
 use super::expand::{Field, NONEMPTY_MARKER};
 use super::fan_out;
 use super::observation::Construct;
@@ -119,7 +120,7 @@ pub(super) fn resolve_code_arguments(
                 walker.queue_script_file(file, context);
             }
         }
-        "env" => return resolve_env(walker, args, context),
+        "env" => return env_program::resolve_env(walker, args, context),
         "scp" | "sftp" | "sshfs" | "ssh-copy-id" => resolve_ssh_options(walker, args, context),
         "watch" => {
             let values = &["-n", "--interval", "-q", "--equexit"];
@@ -237,43 +238,6 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
         }
         args => queue_joined_words(walker, args, context),
     }
-}
-
-/// Queues the text in `env -S 'text'`, the bodies of functions in variables, and the values of
-/// variables that programs run as commands. Returns whether the call is completely resolved;
-/// otherwise `env` is resolved as an ordinary wrapper as well.
-fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
-    for (at, field) in args.iter().enumerate() {
-        let text = field.text.as_str();
-        if is_option_or_last_letter(text, "-S") || text == "--split-string" {
-            match args.get(at + 1..).unwrap_or_default() {
-                [code, rest @ ..] if !rest.is_empty() => {
-                    let words = code.text.split_whitespace().map(|word| Field {
-                        text: word.to_owned(),
-                        offset: None,
-                        ..code.clone()
-                    });
-                    let words: Vec<Field> = words.chain(rest.iter().cloned()).collect();
-                    walker.resolve_call(&words, code.span, context);
-                }
-                code => queue_joined_words(walker, code, context),
-            }
-            return true;
-        }
-        let attached = text.strip_prefix("-S").or_else(|| text.strip_prefix("--split-string="));
-        if let Some(code) = attached {
-            let field = Field { text: code.to_owned(), offset: None, ..field.clone() };
-            walker.queue_field(&field, context);
-            return true;
-        }
-        if text.starts_with('-') {
-            continue;
-        }
-        let Some((name, value)) = text.split_once('=') else { break };
-        let value = Field { text: value.to_owned(), offset: None, ..field.clone() };
-        walker.queue_environment_value(name, &value, context);
-    }
-    false
 }
 
 /// Queues the commands in options such as `-o ProxyCommand=…`.

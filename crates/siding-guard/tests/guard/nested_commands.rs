@@ -87,6 +87,39 @@ fn command_lines_of_siding_are_found_behind_its_options() {
 }
 
 #[test]
+fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
+    for text in [
+        "env GIT_PAGER='rm -rf ~' git log",
+        "env -u GIT_PAGER -C build GIT_PAGER='rm -rf ~' git log",
+        "env --unset A --chdir=b T=~ sh -c 'rm -rf $T'",
+        "env -iu A B=1 rm -rf ~",
+        "env A=1 env GIT_SSH_COMMAND='sh -c \"rm -rf ~\"' git fetch",
+        "env 'BASH_FUNC_x%%=() { rm -rf ~; }' x",
+        "echo 'rm -rf ~' > e; env BASH_ENV=e bash -c ls",
+        "env -S 'GIT_PAGER=\"rm -rf ~\" git log'",
+        "env -S 'bash -c \"rm -rf ~\"'",
+        "env -S '-i A=1 rm -rf ~'",
+        "env -S'-u A T=1 rm' -rf ~",
+        "env A=1 --split-string 'sh -c' 'rm -rf ~'",
+        "timeout 5 env A=1 rm -rf ~",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    assert_finding("env HUSKY_SKIP_HOOKS=1 git commit", GuardVerdict::Ask, "bypass");
+    for text in [
+        "env GIT_PAGER=cat git log",
+        "env NOTE='rm -rf ~' ls",
+        "env -u 'GIT_PAGER=rm -rf ~' git log",
+        "env T=build sh -c 'rm -rf $T'",
+        // The variable is set only for the command of env.
+        "env T=~ ls; rm -rf \"$T\"",
+        "env",
+    ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
 fn variables_that_siding_sets_for_a_command_line_are_judged_like_assignments() {
     for text in [
         "siding run --env GIT_PAGER='rm -rf ~' -- git log",

@@ -35,13 +35,25 @@ const NAV_ITEMS: [(NavItem, &str, &str); 7] = [
     (NavItem::Doctor, "/doctor", "Doctor"),
 ];
 
-/// Returns a complete page with a title and content.
-pub(super) fn wrap(
-    context: &WebContext,
-    current: NavItem,
-    title: &str,
-    content: &Markup,
-) -> Markup {
+/// A page without the parts that all pages have.
+pub(super) struct Page {
+    nav: NavItem,
+    title: String,
+    content: Markup,
+}
+
+impl Page {
+    /// Creates a page with its place in the navigation.
+    pub(super) fn new(nav: NavItem, title: &str, content: Markup) -> Self {
+        Self { nav, title: title.to_owned(), content }
+    }
+}
+
+/// Returns the complete page. `last_event` is the id of the last event before the page was read:
+/// its script asks for the later ones.
+pub(super) fn wrap(context: &WebContext, last_event: &str, page: &Page) -> Markup {
+    let Page { nav: current, title, content } = page;
+    let current = *current;
     let zone = format::zone_name(clock::local_offset_ms(clock::unix_now()));
     html! {
         (DOCTYPE)
@@ -62,7 +74,7 @@ pub(super) fn wrap(
                 script type="module" src="/assets/usage.js" {}
                 @if context.control { script type="module" src="/assets/act.js" {} }
             }
-            body {
+            body data-last-event=(last_event) {
                 a.skip href="#main" { "Skip to the content" }
                 header {
                     span.brand { "siding" }

@@ -7,7 +7,7 @@ use siding_model::size::format_size;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::command_order::{self, CommandOrder, CommandRow};
 use super::duration_chart::{MarkedDuration, RunPoint, distribution};
 use super::format;
@@ -22,7 +22,7 @@ const MAX_SHOWN_RUNS: usize = 50;
 
 /// Returns the page of all commands. `q` selects those that begin with these words, and `sort` is
 /// their order.
-pub(super) fn history_page(context: &WebContext, query: &Query) -> Markup {
+pub(super) fn history_page(context: &WebContext, query: &Query) -> Page {
     let order = CommandOrder::from_name(query.get("sort"));
     let filter = Filter::new(query.get("q"), None);
     let found =
@@ -44,7 +44,7 @@ pub(super) fn history_page(context: &WebContext, query: &Query) -> Markup {
             },
         }
     };
-    chrome::wrap(context, NavItem::History, "History", &content)
+    Page::new(NavItem::History, "History", content)
 }
 
 const COLUMNS: [(&str, CellKind); 8] = [

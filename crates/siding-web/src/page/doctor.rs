@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use siding_core::upkeep::doctor::{self, Check, DoctorVerdict};
 use siding_model::text::one_line;
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::table::{CellKind, table};
 use crate::context::WebContext;
 
@@ -16,7 +16,7 @@ const COLUMNS: [(&str, CellKind); 4] = [
 ];
 
 /// Returns the page.
-pub(super) fn doctor_page(context: &WebContext) -> Markup {
+pub(super) fn doctor_page(context: &WebContext) -> Page {
     let checks = doctor::run_checks(Some(context.root.path()), &context.settings.shell);
     let summary = match doctor::verdict(&checks) {
         DoctorVerdict::Whole => "Every guarantee holds on this machine.",
@@ -28,7 +28,7 @@ pub(super) fn doctor_page(context: &WebContext) -> Markup {
         p { strong { (summary) } }
         (table(&COLUMNS, checks.iter().map(cells)))
     };
-    chrome::wrap(context, NavItem::Doctor, "Doctor", &content)
+    Page::new(NavItem::Doctor, "Doctor", content)
 }
 
 fn cells(check: &Check) -> Vec<Markup> {

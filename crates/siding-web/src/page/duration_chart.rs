@@ -4,17 +4,20 @@ use maud::{Markup, html};
 
 use super::format;
 
-/// Size of the drawing, in units of its coordinates.
-const WIDTH: u64 = 600;
+/// Width of the drawing, in units of its coordinates. The style sheet gives it at most 420 pixels, so
+/// that its labels have nearly one size on wide and narrow pages.
+const WIDTH: u64 = 400;
+/// Size of the labels, in units.
+const LABEL_SIZE: u64 = 13;
 /// Top of the highest bar, below the labels of the lines.
-const BARS_TOP: u64 = 46;
+const BARS_TOP: u64 = 50;
 /// Bottom of the bars, above the labels of the axis.
-const BARS_BOTTOM: u64 = 116;
-const HEIGHT: u64 = 132;
+const BARS_BOTTOM: u64 = 120;
+const HEIGHT: u64 = 138;
 /// Number of bars, each for an equal range of durations.
 const BAR_COUNT: u64 = 40;
 /// Distance between the baselines of the labels of two lines.
-const LABEL_STEP: u64 = 14;
+const LABEL_STEP: u64 = 15;
 
 /// The duration of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +54,7 @@ pub(super) fn distribution(runs: &[RunPoint], marks: &[MarkedDuration]) -> Marku
     let width = WIDTH / BAR_COUNT;
     let longest_text = format::duration_ms(longest);
     html! {
-        svg.distribution viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
+        svg.distribution viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } font-size=(LABEL_SIZE) role="img"
             aria-label={ "Durations of " (runs.len()) " runs, up to " (longest_text) } {
             @for (x, bar) in (0..).map(|at| at * width).zip(&bars) {
                 @let failed = scale(bar.failed, highest, BARS_BOTTOM - BARS_TOP);
@@ -112,6 +115,14 @@ mod tests {
         assert_eq!(bars.iter().map(|bar| bar.failed + bar.other).sum::<u64>(), 3);
     }
 
+    /// The drawing has a width of 340 pixels on a page of 360.
+    #[test]
+    fn labels_have_eleven_pixels_on_a_narrow_page() {
+        const { assert!(LABEL_SIZE * 340 >= 11 * WIDTH) };
+        let drawing = distribution(&[run(1, false)], &[]).into_string();
+        assert!(drawing.contains("font-size=\"13\""), "{drawing}");
+    }
+
     #[test]
     fn extreme_durations_stay_inside_of_the_drawing() {
         assert_eq!(scale(u64::MAX, u64::MAX, WIDTH), WIDTH);
@@ -121,7 +132,7 @@ mod tests {
             MarkedDuration { label: "this run", ms: u64::MAX },
         ];
         let drawing = distribution(&[run(u64::MAX, true)], &marks).into_string();
-        assert!(drawing.contains("median 0s") && drawing.contains("x1=\"600\""), "{drawing}");
+        assert!(drawing.contains("median 0s") && drawing.contains("x1=\"400\""), "{drawing}");
         let empty = distribution(&[], &[]).into_string();
         assert!(empty.contains("Durations of 0 runs"), "{empty}");
     }

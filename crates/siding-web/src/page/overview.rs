@@ -5,7 +5,7 @@ use siding_live::arrange::{SortKey, StateGroup, filter_tasks, sort_tasks};
 use siding_live::{LiveTask, LiveView};
 use siding_model::text::one_line;
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::task_row;
 use crate::context::WebContext;
 use crate::query::{self, Query};
@@ -21,10 +21,10 @@ const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 
 /// Returns the page. `q` limits it to tasks that contain these words, `session` and `state` to
 /// those of one session and state, and `skip` leaves out ended tasks that an earlier page showed.
-pub(super) fn overview_page(context: &WebContext, query: &Query) -> Markup {
+pub(super) fn overview_page(context: &WebContext, query: &Query) -> Page {
     context.feed.sample(|_| true);
     let content = context.feed.read_fresh(|view| content(context, view, query));
-    chrome::wrap(context, NavItem::Overview, "Tasks", &content)
+    Page::new(NavItem::Overview, "Tasks", content)
 }
 
 /// The tasks of the page.

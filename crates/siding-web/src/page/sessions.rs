@@ -5,7 +5,7 @@ use siding_live::{LiveSession, LiveView};
 use siding_model::id::SessionId;
 use siding_model::text::one_line;
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::format;
 use super::table::{CellKind, table};
 use crate::context::WebContext;
@@ -24,9 +24,9 @@ const COLUMNS: [(&str, CellKind); 6] = [
 ];
 
 /// Returns the page.
-pub(super) fn sessions_page(context: &WebContext) -> Markup {
+pub(super) fn sessions_page(context: &WebContext) -> Page {
     let content = context.feed.read_fresh(content);
-    chrome::wrap(context, NavItem::Sessions, "Sessions", &content)
+    Page::new(NavItem::Sessions, "Sessions", content)
 }
 
 fn content(view: &LiveView) -> Markup {

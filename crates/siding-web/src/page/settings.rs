@@ -5,9 +5,8 @@ use siding_core::settings::{self, Environment};
 use siding_model::settings::SettingEntry;
 use siding_model::text::one_line;
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::table::{CellKind, table};
-use crate::context::WebContext;
 
 const COLUMNS: [(&str, CellKind); 4] = [
     ("Setting", CellKind::Text),
@@ -17,7 +16,7 @@ const COLUMNS: [(&str, CellKind); 4] = [
 ];
 
 /// Returns the page. The settings are those of the directory in which the server was started.
-pub(super) fn settings_page(context: &WebContext) -> Markup {
+pub(super) fn settings_page() -> Page {
     let reading = settings::read(&Environment::from_process());
     let content = html! {
         h1 { "Settings" }
@@ -26,7 +25,7 @@ pub(super) fn settings_page(context: &WebContext) -> Markup {
         @for mistake in &reading.mistakes { p.need { (one_line(&mistake.to_string(), 300)) } }
         (table(&COLUMNS, reading.settings.entries().map(|entry| cells(&entry))))
     };
-    chrome::wrap(context, NavItem::Settings, "Settings", &content)
+    Page::new(NavItem::Settings, "Settings", content)
 }
 
 fn cells(entry: &SettingEntry<'_>) -> Vec<Markup> {

@@ -10,7 +10,7 @@ use siding_model::size::format_size;
 use siding_model::task_view::TaskView;
 use siding_model::text::{make_visible, one_line};
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::output::output_lines;
 use super::{command_history, format, processes, task_events, task_row};
 use crate::context::WebContext;
@@ -24,7 +24,7 @@ const MAX_LISTED_ERROR_OUTPUT_BYTES: u64 = 4 << 20;
 /// Returns the page; `None` if there is no such task. `at` is an offset of the output to show,
 /// `find` and `errors` search the output, and `evidence` asks why the task is quiet. With `part`,
 /// the page has only the parts that a script keeps up to date.
-pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
+pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Option<Page> {
     context.feed.sample(|task| task.view.task_id == id);
     let (task, full) =
         context.feed.read_fresh(|view| Some((view.task(id)?.clone(), view.full_view(id)?)))?;
@@ -54,7 +54,7 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         @if is_whole { (command_history::of_task(context, &full)) }
     };
     let title = one_line(full.display_name(), 60);
-    Some(chrome::wrap(context, NavItem::Overview, &title, &content))
+    Some(Page::new(NavItem::Overview, &title, content))
 }
 
 fn heading(task: &LiveTask, view: &TaskView) -> Markup {

@@ -16,7 +16,7 @@ use siding_model::timeline::{
     retain_sessions,
 };
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::format;
 use crate::context::WebContext;
 use crate::query::{self, Query};
@@ -34,7 +34,7 @@ const REFRESH_PAUSE_MS: u32 = 5_000;
 /// Returns the page. `since` is the length of the period up to now, such as `8h`, `session` limits
 /// the page to a session and its subagents, and `offset` is the difference between the viewer's
 /// time zone and UTC in minutes, which a script knows.
-pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Markup {
+pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Page {
     let asked = query.get("since").unwrap_or(DEFAULT_PERIOD);
     let session = query.get("session");
     let offset_ms = parse_offset(query.get("offset"));
@@ -50,7 +50,7 @@ pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Markup {
             Ok((timeline, unreadable)) => (picture(timeline, *unreadable)),
         }
     };
-    chrome::wrap(context, NavItem::Timeline, "Timeline", &content)
+    Page::new(NavItem::Timeline, "Timeline", content)
 }
 
 /// Returns the style rules for the picture. They are a file of their own, because the content

@@ -10,7 +10,7 @@ use siding_workflow::{
     LoadedWorkflow, RunState, StepStatus, StepView, WorkflowView, read_journal, render_svg,
 };
 
-use super::chrome::{self, NavItem};
+use super::chrome::{NavItem, Page};
 use super::format;
 use super::table::{CellKind, table};
 use crate::context::WebContext;
@@ -36,7 +36,7 @@ const STEP_COLUMNS: [(&str, CellKind); 6] = [
 ];
 
 /// Returns the page of all workflows, the running ones first.
-pub(super) fn workflows_page(context: &WebContext) -> Markup {
+pub(super) fn workflows_page(context: &WebContext) -> Page {
     let workflows: Vec<WorkflowView> = workflow_tasks(context)
         .into_iter()
         .filter_map(|id| read_journal(&context.root, id).ok())
@@ -54,12 +54,12 @@ pub(super) fn workflows_page(context: &WebContext) -> Markup {
             }
         }
     };
-    chrome::wrap(context, NavItem::Workflows, "Workflows", &content)
+    Page::new(NavItem::Workflows, "Workflows", content)
 }
 
 /// Returns the page of a workflow, identified by the task that started it or by one that resumed
 /// it; `None` if there is no such workflow.
-pub(super) fn workflow_page(context: &WebContext, id: TaskId) -> Option<Markup> {
+pub(super) fn workflow_page(context: &WebContext, id: TaskId) -> Option<Page> {
     let workflow = read_journal(&context.root, id).ok().or_else(|| find_resumed(context, id))?;
     let view = workflow_view(context, &workflow);
     let name = view.name.as_deref().unwrap_or(&view.file);
@@ -82,7 +82,7 @@ pub(super) fn workflow_page(context: &WebContext, id: TaskId) -> Option<Markup> 
             ul { @for task in &view.tasks { li { a href={ "/tasks/" (task) } { (task) } } } }
         }
     };
-    Some(chrome::wrap(context, NavItem::Workflows, &one_line(name, 60), &content))
+    Some(Page::new(NavItem::Workflows, &one_line(name, 60), content))
 }
 
 fn workflow_tasks(context: &WebContext) -> Vec<TaskId> {

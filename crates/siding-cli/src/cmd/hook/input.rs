@@ -118,8 +118,13 @@ impl HookInput {
     pub(super) fn exec_mode(&self) -> ExecMode {
         // The flags that request the background in Claude Code, siding's tools and Gemini CLI.
         let flags = ["run_in_background", "background", "is_background"];
-        let is_set = |flag| {
-            self.tool_input.as_ref().and_then(|input| input.get(flag)) == Some(&Value::Bool(true))
+        let is_set = |flag| match self.tool_input.as_ref().and_then(|input| input.get(flag)) {
+            Some(Value::Bool(is_set)) => *is_set,
+            // siding's tools accept the text as well.
+            Some(Value::String(text)) => text.trim().eq_ignore_ascii_case("true"),
+            Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
+                false
+            }
         };
         let is_monitor = self.tool_name.as_deref() == Some("Monitor");
         if is_monitor || flags.into_iter().any(is_set) {
@@ -159,6 +164,20 @@ mod tests {
             ExecMode::Foreground
         );
         assert_eq!(parse_event(r#"{"tool_input":{"command":["a","b"]}}"#).command(), None);
+    }
+
+    #[test]
+    fn the_mode_of_a_call_is_read_as_its_tool_reads_it() {
+        for (flag, mode) in [
+            ("true", ExecMode::Background),
+            (r#"" True""#, ExecMode::Background),
+            (r#""false""#, ExecMode::Foreground),
+            ("1", ExecMode::Foreground),
+            ("null", ExecMode::Foreground),
+        ] {
+            let event = parse_event(&format!(r#"{{"tool_input":{{"background":{flag}}}}}"#));
+            assert_eq!(event.exec_mode(), mode, "{flag}");
+        }
     }
 
     #[test]
