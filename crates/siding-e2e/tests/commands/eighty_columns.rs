@@ -87,7 +87,7 @@ fn output_about_failed_starts_fits_80_columns() {
             assert_fits_80_columns(&run_ok(&sandbox, args).stdout_text());
         }
         let out = run_ok(&sandbox, &["show", &id]).stdout_text();
-        let screen = out.split("\nnext ").next().unwrap_or_default();
+        let screen = out.split("\nnote ").next().unwrap_or_default();
         assert_fits_80_columns(screen);
         assert_fits_80_columns(&run_ok(&sandbox, &["ps"]).stdout_text());
     }
