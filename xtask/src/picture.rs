@@ -1,12 +1,14 @@
-//! `cargo xtask picture`: draws the picture in the README from a recorded session, and the example of
-//! a timeline from real tasks.
+//! `cargo xtask picture`: draws the picture in the README from a recorded session, and the examples of
+//! a timeline and of `siding top` from real tasks.
 
 mod recorded_screen;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use anstyle_svg::Term;
 use anyhow::{Context, Result, bail, ensure};
@@ -16,26 +18,34 @@ use crate::workspace::Workspace;
 
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "picture",
-    about: "draws docs/session.svg and docs/timeline.svg from real tasks",
+    about: "draws docs/session.svg, docs/timeline.svg and docs/top.svg from real tasks",
     usage: "\
 Usage: cargo xtask picture
 
 Builds the program, runs a short session of real commands on a terminal of 80 columns (script(1)), and
 writes the recorded screen to docs/session.svg, which README.md shows. Also prints the session. The
 session has a home directory of its own, in which ~/project is this checkout, and no variables of an
-agent. Then runs the tasks of docs/timeline.svg, which takes half a minute.
+agent. Then runs the tasks of docs/timeline.svg, and those of the screen of `siding top` in
+docs/top.svg, which takes a minute.
 ",
     run: draw_picture,
 };
 
-/// Path of the picture, relative to the root of the repository.
-const PICTURE_PATH: &str = "docs/session.svg";
-/// Path of the timeline, relative to the root of the repository.
+/// Paths of the pictures, relative to the root of the repository.
+const SESSION_PATH: &str = "docs/session.svg";
 const TIMELINE_PATH: &str = "docs/timeline.svg";
-/// The tasks in the timeline: a shell text that calls `siding`.
+const TOP_PATH: &str = "docs/top.svg";
+/// The tasks in the timeline and on the screen of `siding top`: shell texts that call `siding`.
 const TIMELINE_TASKS: &str = include_str!("picture/timeline.sh");
-/// The width of the terminal, and therefore of the picture.
-const TERMINAL_COLUMNS: usize = 80;
+const TOP_TASKS: &str = include_str!("picture/top.sh");
+/// The terminal of the session.
+const SESSION_TERMINAL: TerminalSize = TerminalSize { columns: 80, rows: 24 };
+/// The terminal of `siding top`, which has the width of most columns.
+const TOP_TERMINAL: TerminalSize = TerminalSize { columns: 112, rows: 12 };
+/// The time after which `siding top` is ended: it has measured the tasks twice by then.
+const TOP_DURATION: Duration = Duration::from_secs(7);
+/// The escape sequence with which a program leaves the screen that it had for itself.
+const LEAVE_SCREEN: &str = "\x1b[?1049l";
 /// The prompt before the typed commands. It names the working directory.
 const PROMPT: &str = "~/project$";
 /// The directory in which the session seems to run, and its home directory.
@@ -51,19 +61,24 @@ fn draw_picture(arguments: &[String]) -> Result<ExitCode> {
     }
     let workspace = Workspace::open()?;
     let program = build_program(&workspace)?;
-    let sandbox = DemoSandbox::create(program.clone(), workspace.root.clone())?;
-    let screen = record_session(&sandbox, &workspace.root)?;
-    sandbox.remove()?;
-    let sandbox = DemoSandbox::create(program, workspace.root.clone())?;
-    let timeline = record_timeline(&sandbox)?;
-    sandbox.remove()?;
-    let svg = Term::new().min_width_px(720).render_svg(&screen);
-    let path = workspace.root.join(PICTURE_PATH);
-    fs::write(&path, svg).with_context(|| format!("could not write `{PICTURE_PATH}`"))?;
-    let path = workspace.root.join(TIMELINE_PATH);
-    fs::write(&path, timeline).with_context(|| format!("could not write `{TIMELINE_PATH}`"))?;
-    println!("\nwrote {PICTURE_PATH} and {TIMELINE_PATH}");
+    let draw = |path: &str, record: &dyn Fn(&DemoSandbox, &Path) -> Result<Vec<u8>>| {
+        let sandbox = DemoSandbox::create(program.clone(), workspace.root.clone())?;
+        let svg = record(&sandbox, &workspace.root)?;
+        sandbox.remove()?;
+        fs::write(workspace.root.join(path), svg)
+            .with_context(|| format!("could not write `{path}`"))?;
+        println!("\nwrote {path}");
+        anyhow::Ok(())
+    };
+    draw(SESSION_PATH, &|sandbox, root| Ok(draw_screen(&record_session(sandbox, root)?)))?;
+    draw(TIMELINE_PATH, &|sandbox, _| record_timeline(sandbox))?;
+    draw(TOP_PATH, &|sandbox, root| Ok(draw_screen(&record_top(sandbox, root)?)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws text with ANSI escape sequences for colors.
+fn draw_screen(text: &str) -> Vec<u8> {
+    Term::new().min_width_px(720).render_svg(text).into_bytes()
 }
 
 /// Runs the commands of the picture, and returns the screen as text with ANSI escape sequences for
@@ -83,12 +98,36 @@ fn record_session(sandbox: &DemoSandbox, root: &Path) -> Result<String> {
     let escaping = "setsid sleep 600 & (env -i setsid sleep 700 &); sleep 800";
     recording.run(&["run", "--background", "--", escaping])?;
     recording.run(&["stop", "--all"])?;
-    let temp_dir = std::env::temp_dir();
-    let own_paths = [temp_dir, root.to_owned(), user_home()];
-    if let Some(path) = find_own_path(&recording.screen, &own_paths) {
-        bail!("the picture would contain `{}`, a path of this machine", path.display());
-    }
+    ensure_no_own_path(&recording.screen, root)?;
     Ok(recording.screen)
+}
+
+/// Runs the tasks of the picture of `siding top`, and returns the screen that it shows.
+fn record_top(sandbox: &DemoSandbox, root: &Path) -> Result<String> {
+    let recording = Recording::new(sandbox, root)?;
+    let mut shell = Command::new("bash");
+    recording.set_environment(shell.args(["-c", TOP_TASKS]));
+    let status = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.context("could not start bash")?;
+    let keys = Some((TOP_DURATION, "q"));
+    let written = recording.run_on_terminal("siding top", TOP_TERMINAL, keys)?;
+    let (shown, _) = written.rsplit_once(LEAVE_SCREEN).context("`siding top` has shown nothing")?;
+    let screen = recorded_screen::render_terminal(shown.as_bytes(), TOP_TERMINAL.columns);
+    print!("{screen}");
+    ensure_no_own_path(&screen, root)?;
+    sandbox.stop_all()?;
+    Ok(screen)
+}
+
+/// Fails if a picture would contain a path of this machine.
+fn ensure_no_own_path(screen: &str, root: &Path) -> Result<()> {
+    let own_paths = [std::env::temp_dir(), root.to_owned(), user_home()];
+    match find_own_path(screen, &own_paths) {
+        Some(path) => {
+            bail!("the picture would contain `{}`, a path of this machine", path.display())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the home directory of the user; an empty path if it is unknown.
@@ -115,6 +154,13 @@ fn record_timeline(sandbox: &DemoSandbox) -> Result<Vec<u8>> {
         .context("could not start bash")?;
     ensure!(output.stdout.starts_with(b"<svg"), "`siding timeline` has printed no picture");
     Ok(output.stdout)
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy)]
+struct TerminalSize {
+    columns: usize,
+    rows: usize,
 }
 
 /// A terminal session: each typed command with its output.
@@ -146,22 +192,26 @@ impl<'a> Recording<'a> {
         let typed = format_command_line(PROMPT, words);
         println!("{typed}");
         let call = typed.strip_prefix(PROMPT).unwrap_or(&typed).trim_start();
-        let mut written = String::from_utf8_lossy(&self.run_on_terminal(call)?.stdout).into_owned();
-        for (path, shown) in &self.shown_paths {
-            written = written.replace(path.as_str(), shown);
-        }
-        let printed = recorded_screen::render_terminal(written.as_bytes(), TERMINAL_COLUMNS);
+        let written = self.run_on_terminal(call, SESSION_TERMINAL, None)?;
+        let printed =
+            recorded_screen::render_terminal(written.as_bytes(), SESSION_TERMINAL.columns);
         print!("{printed}");
         ensure!(!printed.is_empty(), "`{call}` printed nothing");
         self.screen.push_str(&format!("{BOLD}{typed}{PLAIN}\n{printed}\n"));
         Ok(())
     }
 
-    /// Runs a call on a new terminal, and returns the bytes that were written to the terminal.
-    fn run_on_terminal(&self, call: &str) -> Result<Output> {
+    /// Runs a call on a new terminal, and returns the text that was written to the terminal. Types
+    /// the keys, if any, after a time.
+    fn run_on_terminal(
+        &self,
+        call: &str,
+        size: TerminalSize,
+        keys: Option<(Duration, &str)>,
+    ) -> Result<String> {
         // script(1) opens the terminal. Without a terminal, siding prints no colors.
         let mut script = Command::new("script");
-        let line = format!("stty cols {TERMINAL_COLUMNS} rows 24; {call}");
+        let line = format!("stty cols {} rows {}; {call}", size.columns, size.rows);
         script.args(["--quiet", "--command", &line, "/dev/null"]);
         self.set_environment(&mut script);
         let mut script = script
@@ -171,10 +221,18 @@ impl<'a> Recording<'a> {
             .spawn()
             .context("could not start script(1), which is part of util-linux")?;
         // At the end of its input, script(1) would type Ctrl-D, about which siding prints a note.
-        let keyboard = script.stdin.take();
+        let mut keyboard = script.stdin.take().context("script(1) has no input")?;
+        if let Some((after, keys)) = keys {
+            std::thread::sleep(after);
+            keyboard.write_all(keys.as_bytes()).context("could not type into script(1)")?;
+        }
         let output = script.wait_with_output().context("could not read the terminal")?;
         drop(keyboard);
-        Ok(output)
+        let mut written = String::from_utf8_lossy(&output.stdout).into_owned();
+        for (path, shown) in &self.shown_paths {
+            written = written.replace(path.as_str(), shown);
+        }
+        Ok(written)
     }
 
     /// Sets an environment without variables of an agent or a terminal program, on which the texts

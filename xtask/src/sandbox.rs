@@ -51,7 +51,7 @@ impl DemoSandbox {
     pub(crate) fn keep_state_in(mut self, directory: PathBuf) -> Result<Self> {
         self.state_dir = directory;
         if self.state_dir.exists() {
-            let _best_effort = self.run_captured(&["stop", "--all", "--grace", "0s"]);
+            let _best_effort = self.stop_all();
             fs::remove_dir_all(&self.state_dir)
                 .with_context(|| format!("could not remove `{}`", self.state_dir.display()))?;
         }
@@ -126,6 +126,11 @@ impl DemoSandbox {
         Ok(listed[0]["task_id"].as_str().context("no task is listed")?.to_owned())
     }
 
+    /// Stops all tasks.
+    pub(crate) fn stop_all(&self) -> Result<()> {
+        self.run_captured(&["stop", "--all", "--grace", "0s"]).map(drop)
+    }
+
     /// Checks that no task is running, and removes the temporary directory.
     pub(crate) fn remove(self) -> Result<()> {
         let listed = self.run_captured(&["ps", "--running", "--json"])?;
@@ -138,7 +143,7 @@ impl DemoSandbox {
 impl Drop for DemoSandbox {
     fn drop(&mut self) {
         if self.temp_dir.exists() {
-            let _best_effort = self.run_captured(&["stop", "--all", "--grace", "0s"]);
+            let _best_effort = self.stop_all();
             let _best_effort = fs::remove_dir_all(&self.temp_dir);
         }
     }

@@ -1,9 +1,9 @@
 //! The screen that results from the output of programs at a terminal.
 //!
 //! Carriage returns, erasures and cursor movements change the screen as on a terminal, so that a
-//! progress line that was erased is not in the picture. Of all other sequences only colors have an
-//! effect. The screen has as many rows as were written, so no row scrolls off. Every character
-//! occupies one column.
+//! progress line that was erased is not in the picture, and a program that uses the whole screen is
+//! shown as it was last. Of all other sequences only colors have an effect. The screen has as many
+//! rows as were written, so no row scrolls off. Every character occupies one column.
 
 use std::rc::Rc;
 
@@ -48,9 +48,13 @@ impl RecordedScreen {
     }
 
     fn line_feed(&mut self) {
-        self.row += 1;
-        if self.row == self.rows.len() {
-            self.rows.push(Vec::new());
+        self.move_to_row(self.row + 1);
+    }
+
+    fn move_to_row(&mut self, row: usize) {
+        self.row = row;
+        if row >= self.rows.len() {
+            self.rows.resize(row + 1, Vec::new());
         }
     }
 
@@ -137,20 +141,26 @@ impl Perform for RecordedScreen {
         if !intermediates.is_empty() {
             return;
         }
-        let first = params.iter().next().and_then(|values| values.first()).copied().unwrap_or(0);
+        let mut values = params.iter().map(|values| values.first().copied().unwrap_or(0));
+        let (first, second) = (values.next().unwrap_or(0), values.next().unwrap_or(0));
         let count = usize::from(first.max(1));
         match action {
             b'm' => self.apply_color(params),
             b'A' => self.row = self.row.saturating_sub(count),
-            b'B' => (0..count).for_each(|_| self.line_feed()),
+            b'B' => self.move_to_row(self.row + count),
             b'C' => self.column = (self.column + count).min(self.columns.saturating_sub(1)),
             b'D' => self.column = self.column.saturating_sub(count),
             b'G' => self.column = (count - 1).min(self.columns.saturating_sub(1)),
+            b'H' => {
+                self.move_to_row(count - 1);
+                self.column = usize::from(second.max(1)).min(self.columns) - 1;
+            }
             b'K' => self.erase_in_row(first),
             b'J' if first == 0 => {
                 self.erase_in_row(0);
                 self.rows.truncate(self.row + 1);
             }
+            b'J' if first == 2 => self.rows.iter_mut().for_each(Vec::clear),
             _ => {}
         }
     }
@@ -200,6 +210,7 @@ mod tests {
         check("abc\x1b[2DX\x1b[5GY\x1b[1Cz", "aXc Y z\n");
         check("a\tb\x08c", "a       c\n");
         check("a\r\nb\x1b[9Ac\x1b[J", "ac\n");
+        check("old\x1b[2J\x1b[3;2Hx\x1b[1;1Hy\x1b[Hz\x1b[;4Hw", "z  w\n\n x\n");
     }
 
     #[test]
