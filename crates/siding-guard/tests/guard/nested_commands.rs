@@ -100,6 +100,10 @@ fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
         "env -S 'bash -c \"rm -rf ~\"'",
         "env -S '-i A=1 rm -rf ~'",
         "env -S'-u A T=1 rm' -rf ~",
+        "env -S 'bash -c \"rm -rf ~\"' x",
+        "env -S 'rm\\_-rf' ~",
+        "env -S 'rm\n-rf ~'",
+        "env -S 'a-b=1 rm -rf ~'",
         "env A=1 --split-string 'sh -c' 'rm -rf ~'",
         "timeout 5 env A=1 rm -rf ~",
     ] {
@@ -111,6 +115,8 @@ fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
         "env NOTE='rm -rf ~' ls",
         "env -u 'GIT_PAGER=rm -rf ~' git log",
         "env T=build sh -c 'rm -rf $T'",
+        // env(1) knows no operators.
+        "env -S 'echo a ; rm -rf ~'",
         // The variable is set only for the command of env.
         "env T=~ ls; rm -rf \"$T\"",
         "env",
