@@ -82,17 +82,19 @@ impl Feed {
     /// Brings the view up to date, and returns the result of `read` on it. If the state directory
     /// cannot be read at the moment, `read` gets the last state.
     pub(crate) fn read_fresh<T>(&self, read: impl FnOnce(&LiveView) -> T) -> T {
-        let mut state = self.lock_state();
-        let refreshed = state.view.refresh();
-        if let Ok(changes) = &refreshed {
-            self.publish(&state.view, changes);
-        }
-        drop(state);
-        // The refreshes of the follower do not report these changes again.
-        if let Ok(changes) = &refreshed {
-            self.add_expectations(&changes.appeared);
-        }
+        let _best_effort = self.refresh();
         self.read(read)
+    }
+
+    /// Brings the view up to date, and publishes what has changed. Returns whether the state
+    /// directory could be read.
+    fn refresh(&self) -> bool {
+        let refreshed = self.lock_state().view.refresh();
+        let Ok(changes) = refreshed else { return false };
+        // No other refresh reports these changes again.
+        self.add_expectations(&changes.appeared);
+        self.read(|view| self.publish(view, &changes));
+        true
     }
 
     /// Measures the running tasks that `choose` selects, except those that were measured just now.
@@ -143,14 +145,9 @@ impl Feed {
                 use std::os::fd::AsFd as _;
                 poll::wait_readable(&[source.as_fd()], timeout)
             });
-            let refreshed = self.lock_state().view.refresh();
-            // The changes are published even after a failed wait, for example without a free
-            // descriptor, because the next refresh does not report them again.
-            if let Ok(changes) = &refreshed {
-                self.add_expectations(&changes.appeared);
-                self.read(|view| self.publish(view, changes));
-            }
-            if waited.is_err() || refreshed.is_err() {
+            // A failed wait, for example without a free descriptor, must not delay the refresh.
+            let is_fresh = self.refresh();
+            if waited.is_err() || !is_fresh {
                 std::thread::sleep(RETRY_PAUSE);
             }
         }

@@ -154,7 +154,10 @@ mod tests {
                 pairs.push((text.to_owned(), background));
             }
         }
-        pairs.extend((0..16).map(|number| (format!("--c{number}"), "--code")));
+        // A marked line of the output has the background `--raised`.
+        for background in ["--code", "--raised"] {
+            pairs.extend((0..16).map(|number| (format!("--c{number}"), background)));
+        }
         for (colors, scheme) in rules.iter().zip(["light", "dark"]) {
             for (text, background) in &pairs {
                 let found = contrast(colors[text.as_str()], colors[background]);

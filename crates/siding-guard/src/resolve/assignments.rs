@@ -121,7 +121,7 @@ impl Walker {
     pub(super) fn assign_option(&mut self, name: &str, value: Field, context: &ExecContext) {
         self.record_assignment(name, &value, context);
         // Other keys of the table, such as `ERREXIT_KEY`, are not names of variables.
-        if is_variable_name(name) {
+        if is_variable_name(name) && !RESET_VARIABLES.contains(&name) {
             Rc::make_mut(&mut self.variables).set(name, value.text, true);
         }
     }
@@ -192,6 +192,10 @@ pub(super) const ERREXIT_KEY: &str = "set -e";
 
 /// Variables whose value is the path of a file that a shell runs at its start.
 const STARTUP_FILE_VARIABLES: &[&str] = &["BASH_ENV", "ENV"];
+
+/// Variables that a shell does not inherit: it sets them to the separators and the directory that
+/// are in effect at its start.
+const RESET_VARIABLES: &[&str] = &["IFS", "PWD"];
 
 /// Maximum number of array elements that are tracked individually, for each array.
 const MAX_ARRAY_ELEMENTS: usize = 8;

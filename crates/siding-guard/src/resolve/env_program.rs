@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::expand::Field;
+use super::expand::{Field, UNKNOWN_MARKER};
+use super::variables::Variables;
 use super::walk::{ExecContext, Walker};
 
 /// How env(1) understands a word before its command.
@@ -36,12 +37,12 @@ pub(super) fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecCon
                 rest = after;
             }
             EnvWord::SplitString(Some(attached)) => {
-                resolve_split_string(walker, part_of(first, attached), after, context);
+                resolve_split_string(walker, &part_of(first, attached), after, context);
                 rest = &[];
             }
             EnvWord::SplitString(None) => {
                 if let Some((code, after)) = after.split_first() {
-                    resolve_split_string(walker, code.clone(), after, context);
+                    resolve_split_string(walker, code, after, context);
                 }
                 rest = &[];
             }
@@ -58,20 +59,66 @@ pub(super) fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecCon
     true
 }
 
-/// Resolves the value of `-S`. env(1) splits it into words, and appends the words that follow.
-fn resolve_split_string(walker: &mut Walker, code: Field, after: &[Field], context: &ExecContext) {
-    if !after.is_empty() {
-        let env = Field { text: "env".to_owned(), span: code.span, ..Field::default() };
-        let words = code.text.split_whitespace().map(|word| part_of(&code, word));
-        let words = [env].into_iter().chain(words).chain(after.iter().cloned());
-        return walker.resolve_call(&words.collect::<Vec<_>>(), code.span, context);
+/// Resolves a call with `-S`. env(1) replaces the option by the words of its value.
+fn resolve_split_string(walker: &mut Walker, code: &Field, after: &[Field], context: &ExecContext) {
+    let env = Field { text: "env".to_owned(), span: code.span, ..Field::default() };
+    let words = split_string(&code.text, &walker.variables);
+    let words = words.iter().map(|word| part_of(code, word));
+    let words: Vec<Field> = [env].into_iter().chain(words).chain(after.iter().cloned()).collect();
+    walker.resolve_call(&words, code.span, context);
+}
+
+/// Splits the value of `-S` into words, with the quotes and escape sequences of env(1). These are
+/// not those of a shell: `\_` is a blank, and there are no operators.
+fn split_string(text: &str, variables: &Variables) -> Vec<String> {
+    let mut words = vec![];
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (c, quote) {
+            // A comment.
+            ('#', None) if word.is_none() => break,
+            (' ' | '\t'..='\r', None) => words.extend(word.take()),
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, Some(open)) if c == open => quote = None,
+            ('\\', Some('\'')) if !chars.as_str().starts_with(['\\', '\'']) => {
+                word.get_or_insert_default().push('\\');
+            }
+            ('\\', _) => match chars.next() {
+                None | Some('c') => break,
+                Some('_') if quote.is_none() => words.extend(word.take()),
+                Some(escaped) => word.get_or_insert_default().push(unescape(escaped)),
+            },
+            ('$', None | Some('"')) => {
+                // Only the form `${NAME}` is allowed.
+                let (name, rest) = chars.as_str().split_once('}').unwrap_or_default();
+                chars = rest.chars();
+                let value = name.strip_prefix('{').and_then(|name| variables.get(name, 0));
+                let value = value.unwrap_or_else(|| UNKNOWN_MARKER.to_string());
+                word.get_or_insert_default().push_str(&value);
+            }
+            (c, _) => word.get_or_insert_default().push(c),
+        }
     }
-    // The parser of shell texts understands the quotes of the value.
-    if code.text.trim_start().starts_with('-') {
-        let text = format!("env {}", code.text);
-        return walker.queue_field(&part_of(&code, &text), context);
+    words.extend(word);
+    words
+}
+
+/// Returns the character that a backslash and this character stand for in the value of `-S`.
+const fn unescape(escaped: char) -> char {
+    match escaped {
+        '_' => ' ',
+        'f' => '\x0c',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\x0b',
+        other => other,
     }
-    walker.queue_field(&code, context);
 }
 
 /// Returns a field with a part of the text of another one.
@@ -134,6 +181,25 @@ mod tests {
             ("make", EnvWord::Command),
         ] {
             assert_eq!(parse_word(word), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn the_value_of_split_string_is_split_as_by_env() {
+        let mut variables = Variables::default();
+        variables.set("T", "a b".to_owned(), true);
+        for (text, expected) in [
+            (" sh  -c\t'ls -l'\nx", &["sh", "-c", "ls -l", "x"][..]),
+            ("", &[]),
+            (r#"sh -c "rm -rf '~'" y"#, &["sh", "-c", "rm -rf '~'", "y"]),
+            (r#"a''b "" 'c"d'"#, &["ab", "", "c\"d"]),
+            (r#"rm\_-rf\t"a\_b\n""#, &["rm", "-rf\ta b\n"]),
+            (r"'a\n\'b' \$x \#y\cz", &["a\\n'b", "$x", "#y"]),
+            ("x#y #z", &["x#y"]),
+            ("${T} '${T}' \"${T}\"", &["a b", "${T}", "a b"]),
+            ("${U}x $y", &["\u{E000}x", "\u{E000}"]),
+        ] {
+            assert_eq!(split_string(text, &variables), expected, "{text}");
         }
     }
 }

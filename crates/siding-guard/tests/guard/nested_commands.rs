@@ -100,17 +100,25 @@ fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
         "env -S 'bash -c \"rm -rf ~\"'",
         "env -S '-i A=1 rm -rf ~'",
         "env -S'-u A T=1 rm' -rf ~",
+        "env -S 'bash -c \"rm -rf ~\"' x",
+        "env -S 'rm\\_-rf' ~",
+        "env -S 'rm\n-rf ~'",
+        "env -S 'a-b=1 rm -rf ~'",
         "env A=1 --split-string 'sh -c' 'rm -rf ~'",
         "timeout 5 env A=1 rm -rf ~",
+        "env IFS=x sh -c 'T=\"rm -rf /\"; $T'",
     ] {
         assert_finding(text, GuardVerdict::Deny, "rm-root");
     }
+    assert_finding("env PWD=build sh -c 'rm -rf *'", GuardVerdict::Ask, "rm-here");
     assert_finding("env HUSKY_SKIP_HOOKS=1 git commit", GuardVerdict::Ask, "bypass");
     for text in [
         "env GIT_PAGER=cat git log",
         "env NOTE='rm -rf ~' ls",
         "env -u 'GIT_PAGER=rm -rf ~' git log",
         "env T=build sh -c 'rm -rf $T'",
+        // env(1) knows no operators.
+        "env -S 'echo a ; rm -rf ~'",
         // The variable is set only for the command of env.
         "env T=~ ls; rm -rf \"$T\"",
         "env",
@@ -164,6 +172,7 @@ fn variables_that_a_tool_sets_for_a_text_are_judged_like_assignments() {
         ("T", "~", "ls; rm -rf $T", GuardVerdict::Deny, "rm-root", "rm -rf $T"),
         ("NOTE", "x", "ls; rm -rf ~", GuardVerdict::Deny, "rm-root", "rm -rf ~"),
         ("HUSKY", "0", "git commit -m x", GuardVerdict::Ask, "bypass", "HUSKY=0"),
+        ("PWD", "/srv/x", "rm -rf *", GuardVerdict::Ask, "rm-here", "rm -rf *"),
     ] {
         let (found_verdict, found) = findings(name, value, text);
         assert_eq!(found_verdict, verdict, "{name}: {found:?}");

@@ -82,7 +82,8 @@ impl App {
         let rows = wrap_lines(lines, geometry::box_text_columns(self.columns));
         let last_top = rows.len().saturating_sub(height);
         Some(match self.movement(key, height)? {
-            Movement::Lines(by) => top.saturating_add_signed(by).min(last_top),
+            // In a terminal that has become wider, `top` may be behind the last position.
+            Movement::Lines(by) => top.min(last_top).saturating_add_signed(by).min(last_top),
             Movement::Start => 0,
             Movement::End => last_top,
         })

@@ -165,6 +165,9 @@ fn the_help_scrolls_to_its_end_in_a_narrow_terminal() {
     let lines = drawn(&mut app);
     assert!(lines[9].contains("delete the line, or its last word"), "{}", lines[9]);
     assert!(!lines[10].contains("more"), "{}", lines[10]);
+    app.on_key(siding_model::key_input::Key::Char('k'));
+    let lines = drawn(&mut app);
+    assert!(lines[10].contains("─ 1 more ↓"), "{}", lines[10]);
 }
 
 #[test]

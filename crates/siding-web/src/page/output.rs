@@ -50,8 +50,8 @@ fn styled(text: &str, style: CharStyle) -> Markup {
     }
 }
 
-/// Returns the lines of the window that a script of the page requests: `from` is the start of a
-/// line, and `to` the end of a window before the present one.
+/// Returns the lines of the window that a script of the page requests: `from` is the start of its
+/// first line, or `before` the end of its last one.
 pub(super) fn fragment(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
     let (dir, keep_head) = context.open_task(id)?;
     let max = query.number("max").unwrap_or(WINDOW_BYTES).clamp(1, MAX_WINDOW_BYTES);
