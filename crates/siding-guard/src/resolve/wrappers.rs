@@ -305,18 +305,14 @@ pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'
     let of_program = WRAPPERS.iter().filter(|wrapper| wrapper.program == program);
     for wrapper in of_program {
         if wrapper.subcommand.is_empty() {
-            return Some(skip_options(args, wrapper.value_options, wrapper.positional_count));
+            return Some(wrapper.skip_to_command(args));
         }
         // Only options of the program may precede the subcommand: `kubectl -n web exec`.
         let at = args.iter().position(|field| field.text == wrapper.subcommand);
         let Some(at) = at.filter(|at| are_options_only(&args[..*at], wrapper.value_options)) else {
             continue;
         };
-        return Some(skip_options(
-            &args[at + 1..],
-            wrapper.value_options,
-            wrapper.positional_count,
-        ));
+        return Some(wrapper.skip_to_command(&args[at + 1..]));
     }
     None
 }
@@ -332,8 +328,21 @@ fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
     true
 }
 
-/// Returns the words after the options, assignments, and `positional_count` operands. `values` are
-/// the options whose value is the next word.
+impl Wrapper {
+    /// Returns the words after the options, the operands and the variables that a wrapper accepts
+    /// before the command: `sudo A=1 make`.
+    fn skip_to_command<'f>(&self, args: &'f [Field]) -> &'f [Field] {
+        let mut rest = skip_options(args, self.value_options, self.positional_count);
+        while let Some((_, after)) = rest.split_first().filter(|(first, _)| is_assignment(first)) {
+            rest = skip_options(after, self.value_options, 0);
+        }
+        rest
+    }
+}
+
+/// Returns the words after the options and `positional_count` operands. `values` are the options
+/// whose value is the next word. An assignment is not skipped, because it may be the beginning of a
+/// shell text: `bash -c 'A=1; make'`.
 pub(super) fn skip_options<'f>(
     args: &'f [Field],
     values: &[&str],
@@ -352,12 +361,9 @@ pub(super) fn skip_options<'f>(
             continue;
         }
         let is_option = text.starts_with('-') && text.len() > 1 && !options_ended;
-        let is_assignment = positional_count == 0 && is_assignment(text);
         if is_option {
             let skipped = usize::from(values.contains(&text) && !after.is_empty());
             rest = &after[skipped..];
-        } else if is_assignment {
-            rest = after;
         } else if positional_count > 0 {
             positional_count -= 1;
             rest = after;
@@ -368,8 +374,8 @@ pub(super) fn skip_options<'f>(
     rest
 }
 
-fn is_assignment(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, _)| {
+fn is_assignment(field: &Field) -> bool {
+    field.text.split_once('=').is_some_and(|(name, _)| {
         let mut chars = name.chars();
         chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
             && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')

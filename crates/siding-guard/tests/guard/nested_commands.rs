@@ -87,6 +87,28 @@ fn command_lines_of_siding_are_found_behind_its_options() {
 }
 
 #[test]
+fn a_nested_text_that_begins_with_an_assignment_is_judged() {
+    for text in [
+        "bash -c 'A=1; rm -rf ~'",
+        "sh -c 'A=1 rm -rf ~'",
+        "bash -c 'T=~; rm -rf $T'",
+        "timeout 5 bash -lc 'A=1 && rm -rf ~'",
+        "sudo A=1 bash -c 'B=1; rm -rf ~'",
+        "sudo A=1 -u root rm -rf ~",
+        "watch 'A=1; rm -rf ~'",
+        "ssh host 'A=1; rm -rf ~'",
+        "ssh host A=1 rm -rf ~",
+        "adb shell 'A=1; rm -rf ~'",
+        "git submodule foreach 'A=1; rm -rf ~'",
+        "tmux new-session -d 'A=1; rm -rf ~'",
+        "parallel 'A=1; rm -rf ~' ::: x",
+        "docker exec -it web sh -c 'A=1; rm -rf /'",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+}
+
+#[test]
 fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
     for text in [
         "env GIT_PAGER='rm -rf ~' git log",
