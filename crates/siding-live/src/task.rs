@@ -180,8 +180,18 @@ impl LiveTask {
     /// Decides again whether the task needs a person. Returns whether the answer has changed.
     pub(crate) fn update_need(&mut self, now: UnixMs, deadline_notice: Duration) -> bool {
         let before = self.need;
-        self.need = PersonNeed::for_task(&self.view, self.has_unread_end(), now, deadline_notice);
+        self.need = if self.is_unsupervised() {
+            Some(PersonNeed::Unsupervised)
+        } else {
+            PersonNeed::for_task(&self.view, self.has_unread_end(), now, deadline_notice)
+        };
         before != self.need
+    }
+
+    /// Returns whether the last measurement found no shim for a live task of this machine.
+    fn is_unsupervised(&self) -> bool {
+        let lacks_shim = self.usage.as_ref().is_some_and(|usage| !usage.is_supervised);
+        lacks_shim && self.is_live() && self.other_machine.is_none()
     }
 
     /// Returns whether the notice of the task's end is unread and concerns a person. False outside

@@ -16,6 +16,9 @@ use crate::task_view::TaskView;
 pub enum PersonNeed {
     /// The task waits for an answer, or a signal has stopped a process of it.
     Action,
+    /// The shim of the task was killed, so nothing enforces the deadline.
+    /// [`for_task`](Self::for_task) never returns this reason, which no record contains.
+    Unsupervised,
     /// The task will be stopped at its deadline soon.
     Deadline,
     /// The task exceeded a limit or a watchdog's threshold.

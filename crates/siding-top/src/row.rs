@@ -91,6 +91,8 @@ pub(crate) struct TaskRow {
     pub(crate) is_adopted: bool,
     /// The file with the output.
     pub(crate) output_path: String,
+    /// Whether the shim was killed; `reason` then says so, and how to repair the task.
+    pub(crate) is_unsupervised: bool,
     /// The deadline on the monotonic clock; `None` without a deadline.
     pub(crate) deadline: Option<MonotonicMs>,
 }
@@ -219,6 +221,7 @@ pub(crate) mod tests {
             ports: vec![3000],
             output_rate: Some(1_434.2),
             unread_notices: 2,
+            is_unsupervised: false,
             is_adopted: false,
             output_path: "/state/tasks/x/output".to_owned(),
             deadline: Some(MonotonicMs(2_000_000)),

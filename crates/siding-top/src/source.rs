@@ -88,6 +88,7 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
         unread_notices: task.unread_notices,
         is_adopted: view.adopted,
         output_path: view.output.path.clone(),
+        is_unsupervised: task.need == Some(PersonNeed::Unsupervised),
         deadline: deadline.map(|left| now.awake.plus_ms(to_millis(left))),
     }
 }
@@ -113,6 +114,7 @@ fn row_state(task: &LiveTask) -> RowState {
 fn state_text(task: &LiveTask) -> String {
     let text = match (task.need, &task.view.outcome) {
         (Some(PersonNeed::Action), _) => "needs you",
+        (Some(PersonNeed::Unsupervised), _) => "no shim",
         (Some(PersonNeed::Deadline), _) => "ends soon",
         (Some(PersonNeed::Limit), _) => "over limit",
         (_, Some(outcome)) => return outcome.short_text(),
@@ -127,7 +129,7 @@ fn reason(task: &LiveTask) -> String {
     if let Some(machine) = &task.other_machine {
         return format!("runs on {machine}");
     }
-    if task.usage.as_ref().is_some_and(|usage| !usage.is_supervised) && task.is_live() {
+    if task.need == Some(PersonNeed::Unsupervised) {
         return format!("its shim was killed; `siding show {}` repairs it", view.task_id);
     }
     match (&view.outcome, &view.attention) {

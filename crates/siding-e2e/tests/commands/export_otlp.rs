@@ -217,10 +217,14 @@ fn a_rejected_span_does_not_block_the_others() {
     let ids = BTreeSet::from([run_to_end(&sandbox, "true"), run_to_end(&sandbox, "exit 1")]);
     let done = export(&sandbox, &collector, &[]).run().expect_code(0);
     assert!(done.stderr_text().contains("left out"), "{done}");
+    assert_eq!(done.stdout_text(), "1 span exported, 1 left out\n");
     let sizes: Vec<usize> =
         collector.received().iter().map(|request| request.spans.len()).collect();
     assert_eq!(sizes, [2, 1, 1]);
     export_once(&sandbox, &collector, "0 spans exported");
+    let args = ["export", "otlp", "--endpoint", &format!("{}/v1/traces/", collector.endpoint)];
+    let done = sandbox.siding(&args).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "0 spans exported\n", "it is the same collector");
     let other = Collector::start(&[Reaction::Answer(
         "200 OK",
         r#"{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too \u001b[31mold"}}"#,
@@ -230,6 +234,7 @@ fn a_rejected_span_does_not_block_the_others() {
         .run()
         .expect_code(0);
     assert!(done.stderr_text().contains("left out 1 spans: too "), "{done}");
+    assert_eq!(done.stdout_text(), "1 span exported, 1 left out\n");
     assert!(!done.stderr_text().contains('\u{1b}') && !done.stderr_text().contains("Bearer"));
     let request = other.next();
     assert!(request.head.contains("authorization: bearer token\r\n"), "{}", request.head);

@@ -19,6 +19,7 @@ fn outcome() -> impl Strategy<Value = Option<Outcome>> {
 fn need() -> impl Strategy<Value = Option<PersonNeed>> {
     prop::option::of(prop_oneof![
         Just(PersonNeed::Action),
+        Just(PersonNeed::Unsupervised),
         Just(PersonNeed::Deadline),
         Just(PersonNeed::Limit),
         Just(PersonNeed::UnreadFailure),

@@ -3,6 +3,7 @@
 use std::process::{Child, Command, Stdio};
 
 use siding_model::id::TaskId;
+use siding_model::person_need::PersonNeed;
 
 use crate::fixture::StateFixture;
 
@@ -78,5 +79,6 @@ fn a_task_without_a_shim_is_shown_as_unsupervised() {
     view.sample(&[id, ended, unknown]);
     let usage = view.task(id).and_then(|task| task.usage.clone()).expect("it is measured");
     assert!(!usage.is_supervised && usage.pids.is_empty(), "{usage:?}");
+    assert_eq!(view.task(id).and_then(|task| task.need), Some(PersonNeed::Unsupervised));
     assert!(view.task(ended).is_some_and(|task| task.usage.is_none()));
 }

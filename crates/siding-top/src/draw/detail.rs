@@ -38,7 +38,9 @@ fn draw_title(app: &App, row: &TaskRow, canvas: &mut Canvas) {
         (row.state.tone(), format!("  {}", one_line(&row.state_text, TITLE_COLUMNS))),
         (Tone::Normal, format!("  {}", row.time_text(app.now, true).trim_start())),
     ];
-    if let Some(deadline) = row.deadline.filter(|_| row.is_live()) {
+    if row.is_unsupervised {
+        spans.push((row.state.tone(), format!("  {}", row.reason)));
+    } else if let Some(deadline) = row.deadline.filter(|_| row.is_live()) {
         let left = format_ms(deadline.ms_since(app.now));
         spans.push((Tone::Faint, format!("  ends in {left}")));
     }

@@ -1,5 +1,5 @@
 use siding_core::store::StateDir;
-use siding_live::{LiveOptions, TaskUsage};
+use siding_live::LiveOptions;
 use siding_model::evidence::{Certainty, WhyVerdict};
 use siding_model::id::{SessionId, TaskKind};
 use siding_model::limits::Breach;
@@ -105,6 +105,7 @@ fn a_running_task_shows_its_phase_or_its_need() {
     assert_eq!((state_text(&task).as_str(), row_state(&task)), ("running", RowState::Running));
     for (need, text) in [
         (PersonNeed::Action, "needs you"),
+        (PersonNeed::Unsupervised, "no shim"),
         (PersonNeed::Deadline, "ends soon"),
         (PersonNeed::Limit, "over limit"),
     ] {
@@ -147,14 +148,7 @@ fn the_most_important_reason_is_shown() {
         advice: String::new(),
     });
     assert_eq!(reason(&task), "waits for input");
-    task.usage = Some(TaskUsage {
-        cpu_percent: None,
-        memory_bytes: 0,
-        pids: Vec::new(),
-        ports: Vec::new(),
-        output_rate: None,
-        is_supervised: false,
-    });
+    task.need = Some(PersonNeed::Unsupervised);
     assert!(reason(&task).starts_with("its shim was killed"), "{}", reason(&task));
     task.other_machine = Some("far".to_owned());
     assert_eq!(reason(&task), "runs on far");

@@ -72,14 +72,17 @@ fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
     let ended_rows = render_rows(ended.get(skip..).unwrap_or_default());
     let next = skip.saturating_add(ended_rows.len());
     let later = ended.len().saturating_sub(next);
+    let is_limited = ["q", "session", "state"].iter().any(|name| query.get(name).is_some());
+    let nothing = |text| if is_limited { "No such task matches the search." } else { text };
     html! {
         @if skip == 0 {
             (section("needing", "Needs a person", needing, None))
-            (section("running", "Running", running, Some(NO_RUNNING_TASK)))
+            (section("running", "Running", running, Some(nothing("Nothing is running. \
+                `siding run -- COMMAND` starts a task."))))
         }
         section #s-ended aria-labelledby="h-ended" {
             h2 #h-ended { "Ended " span.count { (ended.len()) } }
-            @if ended.is_empty() { p.hint { "No task has ended." } }
+            @if ended.is_empty() { p.hint { (nothing("No task has ended.")) } }
             ul.tasks { @for row in &ended_rows { (row) } }
         }
         @if later > 0 {
@@ -103,8 +106,6 @@ fn render_rows(tasks: &[&LiveTask]) -> Vec<Markup> {
     }
     rows
 }
-
-const NO_RUNNING_TASK: &str = "Nothing is running. `siding run -- COMMAND` starts a task.";
 
 fn is_selected(task: &LiveTask, query: &Query) -> bool {
     let is_session =

@@ -105,6 +105,10 @@ pub(super) fn need_text(task: &LiveTask) -> Option<String> {
     let view = &task.view;
     let text = match task.need? {
         PersonNeed::Action => view.attention.as_ref()?.advice.clone(),
+        PersonNeed::Unsupervised => format!(
+            "its shim was killed, so nothing enforces its deadline; `siding show {}` repairs it",
+            view.task_id
+        ),
         PersonNeed::Deadline => {
             let left = advice::until_deadline(view, clock::unix_now());
             let left = left.map_or_else(String::new, |left| {

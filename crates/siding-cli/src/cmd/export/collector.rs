@@ -21,6 +21,8 @@ const TRACES_PATH: &str = "/v1/traces";
 
 /// A collector at one address.
 pub(super) struct Collector {
+    /// The address of the requests: the same for all endpoints that mean the same collector.
+    pub(super) address: String,
     server: BlockingPost,
 }
 
@@ -64,7 +66,8 @@ impl Collector {
         }
         let base = endpoint.trim_end_matches('/');
         let path = if base.ends_with(TRACES_PATH) { "" } else { TRACES_PATH };
-        let url = format!("{base}{path}").parse().map_err(|_| bad("it is not an address"))?;
+        let address = format!("{base}{path}");
+        let url = address.parse().map_err(|_| bad("it is not an address"))?;
         let server = BlockingPost::new(url, REQUEST_TIMEOUT)
             .map_err(Failure::new)?
             .with_headers(headers)
@@ -74,7 +77,7 @@ impl Collector {
                     "the header `{name}` in OTEL_EXPORTER_OTLP_HEADERS is invalid"
                 ))
             })?;
-        Ok(Self { server })
+        Ok(Self { address, server })
     }
 
     /// Sends a request and waits for the answer. After success, the collector has the spans, except

@@ -1,5 +1,6 @@
 //! `siding export otlp`: sends each ended task as a span to an OpenTelemetry collector.
 
+use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -85,7 +86,8 @@ impl Args {
         // A task whose shim was killed has no end until it is repaired.
         let _logged_by_callee = context::recover_all(&root)?;
         // The address may contain a secret, so only its hash is stored.
-        let name = format!("otlp-{}", Fnv1a::default().with_bytes(endpoint.as_bytes()).to_hex());
+        let hash = Fnv1a::default().with_bytes(collector.address.as_bytes()).to_hex();
+        let name = format!("otlp-{hash}");
         let Some(log) = ExportLog::open(&root, &name).map_err(Failure::new)? else {
             return Err(Failure::new("another `siding export otlp` sends to this endpoint")
                 .with_hint(
@@ -99,7 +101,7 @@ impl Args {
         }
         match exporter.export_pending() {
             Ok(count) => {
-                let _receiver_dropped = out::print(&format_count(count))?;
+                let _receiver_dropped = out::print(&count.to_string())?;
                 Ok(ExitCode::SUCCESS)
             }
             Err(ExportStop::Failure(failure)) => Err(failure),
@@ -116,10 +118,23 @@ fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn format_count(count: usize) -> String {
-    match count {
-        1 => "1 span exported\n".to_owned(),
-        count => format!("{count} spans exported\n"),
+/// How many spans of an export the collector has accepted and rejected.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct ExportCount {
+    accepted: usize,
+    rejected: usize,
+}
+
+impl fmt::Display for ExportCount {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.accepted {
+            1 => formatter.write_str("1 span exported")?,
+            count => write!(formatter, "{count} spans exported")?,
+        }
+        match self.rejected {
+            0 => writeln!(formatter),
+            count => writeln!(formatter, ", {count} left out"),
+        }
     }
 }
 
@@ -144,22 +159,22 @@ struct Exporter<'r> {
 }
 
 impl Exporter<'_> {
-    /// Sends every ended task that the collector has not accepted yet. Returns the number of these
-    /// tasks, including any that the collector rejects now.
-    fn export_pending(&mut self) -> Result<usize, ExportStop> {
+    /// Sends every ended task that the collector has neither accepted nor rejected yet.
+    fn export_pending(&mut self) -> Result<ExportCount, ExportStop> {
         let failed = |error| ExportStop::Failure(Failure::new(error));
+        let mut count = ExportCount::default();
         let spans = self.log.pending(self.root).map_err(failed)?;
         for batch in spans.chunks(MAX_BATCH_SPANS) {
             stop_at_failpoint("export_sending");
-            match self.send_batch(batch) {
+            let accepted = match self.send_batch(batch) {
                 // One span may be invalid for this collector, and must not block the others.
                 Err(SendFailure::BadRequest { .. }) => {
-                    for span in batch.chunks(1) {
-                        self.send_single(span)?;
-                    }
+                    batch.chunks(1).map(|span| self.send_single(span)).sum::<Result<_, _>>()?
                 }
                 result => result.map_err(stop_export)?,
-            }
+            };
+            count.accepted += accepted;
+            count.rejected += batch.len() - accepted;
             stop_at_failpoint("export_accepted");
             let ids: Vec<TaskId> = batch.iter().map(|span| span.state().spec.task_id).collect();
             self.log.record_accepted(&ids).map_err(|error| {
@@ -167,24 +182,25 @@ impl Exporter<'_> {
             })?;
             stop_at_failpoint("export_recorded");
         }
-        Ok(spans.len())
+        Ok(count)
     }
 
     /// Sends one span of a rejected batch. If the collector rejects this span alone, reports it and
-    /// leaves it out.
-    fn send_single(&self, span: &[TaskSpan]) -> Result<(), ExportStop> {
+    /// leaves it out. Returns the number of accepted spans.
+    fn send_single(&self, span: &[TaskSpan]) -> Result<usize, ExportStop> {
         match self.send_batch(span) {
             Err(SendFailure::BadRequest { why }) => {
                 let ids = span.iter().map(|span| span.state().spec.task_id.to_string());
                 let ids = ids.collect::<Vec<_>>().join(", ");
                 errln!("siding: {ids}: the collector rejects its span, which is left out: {why}");
-                Ok(())
+                Ok(0)
             }
             result => result.map_err(stop_export),
         }
     }
 
-    fn send_batch(&self, batch: &[TaskSpan]) -> Result<(), SendFailure> {
+    /// Sends spans in one request. Returns how many of them the collector has accepted.
+    fn send_batch(&self, batch: &[TaskSpan]) -> Result<usize, SendFailure> {
         let spans: Vec<_> = batch
             .iter()
             .map(|span| {
@@ -204,7 +220,7 @@ impl Exporter<'_> {
             let rejected = answer.rejected_spans;
             errln!("siding: the collector left out {rejected} spans: {message}");
         }
-        Ok(())
+        Ok(batch.len().saturating_sub(usize::try_from(answer.rejected_spans).unwrap_or(0)))
     }
 
     /// Sends tasks as they end, until the reader of standard output closes it.
@@ -219,7 +235,9 @@ impl Exporter<'_> {
             let delay = match self.export_pending() {
                 Ok(count) => {
                     failures = 0;
-                    if count > 0 && out::print(&format_count(count))? == ReaderState::Disconnected {
+                    if count != ExportCount::default()
+                        && out::print(&count.to_string())? == ReaderState::Disconnected
+                    {
                         return Ok(ExitCode::SUCCESS);
                     }
                     None

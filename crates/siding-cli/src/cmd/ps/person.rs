@@ -191,7 +191,9 @@ fn person_cells(view: &TaskView, need: Option<PersonNeed>, now: UnixMs) -> Perso
     let attention = match need {
         Some(PersonNeed::Deadline) => Some("ends soon"),
         Some(PersonNeed::UnreadFailure) => Some("unread"),
-        Some(PersonNeed::Action | PersonNeed::Limit) | None => render::attention_label(view),
+        Some(PersonNeed::Action | PersonNeed::Unsupervised | PersonNeed::Limit) | None => {
+            render::attention_label(view)
+        }
     };
     let started = UnixMs::from_rfc3339(&view.started_at).and_then(clock::local_time);
     let started = started.zip(clock::local_time(now));
