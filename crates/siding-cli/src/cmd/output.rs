@@ -38,7 +38,8 @@ const MIN_FOLLOWED_LINES: usize = 10;
 ///
 /// The text is made readable: progress bars show their last state, colors are removed, repeated
 /// lines are counted, and invalid UTF-8 is marked. At most `output_max_bytes` are printed, from the
-/// beginning and the end. Only --raw, and a person's --all, print the exact bytes without a limit.
+/// beginning and the end. Only --raw prints the exact bytes without a limit; for a person, so do
+/// --all and a call without options whose output goes to a pipe or file.
 ///
 /// At the terminal of a person the text has no limit and keeps its colors, and a text that is longer
 /// than the screen is shown in a pager: $SIDING_PAGER, otherwise $PAGER, otherwise less.
@@ -187,11 +188,12 @@ impl Args {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
-    /// Returns whether the call prints the exact bytes. It does with `--raw`, and with `--all` if
-    /// the caller is a person and no other option selects lines, a size or JSON.
+    /// Returns whether the call prints the exact bytes. It does with `--raw`. For a person, it also
+    /// does with `--all` and in a pipe or file, if no other option selects lines, a size or JSON.
     fn prints_exact_bytes(&self) -> bool {
-        let is_whole = self.all && self.is_unfiltered() && self.max_bytes.is_none() && !self.json;
-        self.raw || (is_whole && caller::is_person(context::load_valid_settings().assistant_mode))
+        let is_whole = self.is_unfiltered() && self.max_bytes.is_none() && !self.json;
+        let is_piped = self.since.is_none() && !self.follow && !io::stdout().is_terminal();
+        self.raw || (is_whole && (self.all || is_piped) && caller::is_person_by_settings())
     }
 
     /// Returns whether the text keeps its colors: at the terminal of a person, unless a filter reads
@@ -233,7 +235,9 @@ impl Args {
             None if pager.is_some() => return TextLimit::Unlimited,
             None => {
                 let settings = context::load_valid_settings();
-                if self.all && caller::is_person(settings.assistant_mode) {
+                // A program that a person has connected must not miss lines in the middle.
+                let is_unlimited = self.all || (!self.json && !io::stdout().is_terminal());
+                if is_unlimited && caller::is_person(settings.assistant_mode) {
                     return TextLimit::Unlimited;
                 }
                 settings.output_max_bytes

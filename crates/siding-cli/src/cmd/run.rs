@@ -243,7 +243,10 @@ impl Args {
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => 0,
             // The next program of a person's pipeline has received only a part of the output.
-            None if plan.is_person && followed.lost_output && !io::stdout().is_terminal() => {
+            None if plan.is_person
+                && !io::stdout().is_terminal()
+                && (followed.lost_output || could_not_store_output(&task)) =>
+            {
                 exit::SIDING_FAILED
             }
             None => exit::code_for_task(&task.state),
@@ -340,6 +343,12 @@ impl Args {
         }
         Ok(reader)
     }
+}
+
+/// Returns whether a part of the output of an ended task is missing, for example because the disk
+/// was full.
+fn could_not_store_output(task: &Task) -> bool {
+    task.state.closed.as_ref().is_some_and(|closed| closed.output.lost > 0)
 }
 
 /// Adds the command's usual duration from the history, unless the caller requested the background.

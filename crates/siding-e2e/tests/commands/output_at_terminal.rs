@@ -71,6 +71,12 @@ fn a_person_sees_the_output_at_every_call() {
     let _done = sandbox.host("sh", &["-c", &pipeline]).on_terminal(&terminal).run().expect_code(0);
     let piped = std::fs::read_to_string(sandbox.path("piped")).expect("the pipeline wrote it");
     assert_eq!(piped, "one\ntwo\n");
+    let long = run_to_end(&sandbox, "seq 100000; echo same; echo same; seq 100000");
+    let count =
+        format!("{} | grep -c -e same -e 9$ > piped", sandbox.siding_line(&["output", &long]));
+    let _done = sandbox.host("sh", &["-c", &count]).on_terminal(&terminal).run().expect_code(0);
+    let counted = std::fs::read_to_string(sandbox.path("piped")).expect("the pipeline wrote it");
+    assert_eq!(counted, "20002\n", "a program that a person connects gets every line");
     let program = sandbox.siding(&["output", id]).run().expect_code(0);
     assert_eq!(program.stdout_text(), "");
     let (shown, _) = show_output(&sandbox, &[id], &[("CLAUDECODE", "1")]);

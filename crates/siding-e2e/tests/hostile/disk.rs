@@ -104,6 +104,8 @@ fn exit_is_recorded_on_a_full_disk() {
         assert_eq!(file.len() as u64, kept);
         assert_same(&file, &FillPattern::Blocks(65_536).bytes(0, file.len()), "what is kept");
     }
+    let shown = sandbox.siding(&["output", task.id(), "--tail", "1"]).run().expect_code(0);
+    assert!(shown.stderr_text().contains("of its output could not be stored"), "{shown}");
     let live = sandbox.state_dir().join("live");
     assert!(!entries_when_idle(&sandbox).iter().any(|path| path.parent() == Some(&live)));
     let done = shell(&sandbox, "echo hello").run();

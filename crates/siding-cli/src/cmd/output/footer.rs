@@ -55,7 +55,11 @@ pub(super) fn format_footer(
             let more = size_in_words(bytes - next);
             return Some(format!("{more} more: `siding output {id} --since {next}`"));
         }
-        return ended.map(|ended| format!("{id} {ended} after {elapsed}"));
+        let lost = match task.state.closed.as_ref().map_or(0, |closed| closed.output.lost) {
+            0 => String::new(),
+            lost => format!("; {} of its output could not be stored", size_in_words(lost)),
+        };
+        return ended.map(|ended| format!("{id} {ended} after {elapsed}{lost}"));
     }
     let nothing = match (mode, bytes) {
         (_, 0) => format!("{id} has written nothing"),
