@@ -46,7 +46,10 @@ const OWNER_ELSEWHERE: &str =
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The session was never opened, or was removed after it had ended.
-    #[error("session `{id}` is not open; open it with `siding session open {id} --owner-pid PID`")]
+    #[error(
+        "session `{id}` is not open; `siding session list` shows the sessions, and \
+         `siding session open {id} --owner-pid PID` opens it"
+    )]
     Unknown {
         /// The id that the caller gave.
         id: SessionId,

@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     /// Print only this many lines from the end
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = parse_line_count)]
     tail: Option<NonZeroUsize>,
     /// Print only lines that match this regular expression
     #[arg(long, value_name = "RE", conflicts_with = "errors")]
@@ -101,6 +101,10 @@ pub(crate) struct Args {
 enum MaxBytes {
     Some(Bytes),
     None,
+}
+
+fn parse_line_count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "give a number of lines, at least 1".to_owned())
 }
 
 fn parse_max_bytes(text: &str) -> Result<MaxBytes, String> {

@@ -77,12 +77,17 @@ pub fn remove_ended_task(
     let locked = lock_ended_task(root, id, state.shim)?;
     let TaskNotices { state, notices } = locked.dir().read_notices().map_err(journal)?;
     let acks = Acks::read(root, &state.spec.session_id)?;
-    let agent = Consumer::agent();
+    let (agent, person) = (Consumer::agent(), Consumer::terminal());
+    // A session without an agent belongs to the person.
+    let is_read = |id| {
+        acks.is_acknowledged(&agent, id)
+            || (state.spec.session_id.is_implicit() && acks.is_acknowledged(&person, id))
+    };
     let group = TaskGroup::from_task(&state).filter(TaskGroup::exists);
     let facts = RemovalFacts {
         is_live: state.is_live(),
         may_have_processes: may_have_processes(root, &state, group.as_ref()),
-        undelivered: notices.iter().filter(|one| !acks.is_acknowledged(&agent, one.id)).count(),
+        undelivered: notices.iter().filter(|one| !is_read(one.id)).count(),
         removes_undelivered,
     };
     if let Some(refusal) = facts.refusal() {

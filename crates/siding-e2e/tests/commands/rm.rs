@@ -68,3 +68,18 @@ fn notices_that_were_not_delivered_are_removed_only_by_force() {
     assert_eq!(run_ok(&sandbox, &["ps", "--json"]).json(), serde_json::json!([]));
     assert_eq!(run_ok(&sandbox, &["notices", "--json"]).json(), serde_json::json!([]));
 }
+
+/// A notice that a person has acknowledged does not keep the task of a session without an agent.
+#[test]
+fn notices_that_a_person_has_acknowledged_are_removed() {
+    let sandbox = sandbox();
+    let gated = format!("{}; exit 3", until_file_exists("go"));
+    let id = start_task(&sandbox, &[], &gated);
+    make_file(&sandbox, "go");
+    eventually("the task has ended", || {
+        run_ok(&sandbox, &["ps", "--json"]).json()[0]["phase"] == "ended"
+    });
+    let _acknowledged = run_ok(&sandbox, &["notices", "ack", &id, "--consumer", "terminal"]);
+    let text = run_ok(&sandbox, &["rm", &id]).stdout_text();
+    assert!(text.starts_with(&format!("{id}  removed, ")), "{text}");
+}
