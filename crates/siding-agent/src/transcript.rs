@@ -7,7 +7,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,11 +22,10 @@ use crate::conversation::Entry;
 const FORMAT_VERSION: u32 = 2;
 /// Maximum size in bytes of a transcript that can be read: many times the context of any model.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
-/// Maximum time that a caller waits for the lock. The lock of an agent that was killed while it
-/// started a command is held by the forked process until that process has closed its descriptors.
-const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
-/// Time between two attempts to get the lock.
-const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(5);
+/// Maximum time that a caller waits for the lock, in milliseconds. The lock of an agent that was
+/// killed while it started a command is held by the forked process until that process has closed
+/// its descriptors.
+const LOCK_TIMEOUT_MS: u64 = 500;
 
 /// Maximum size in bytes of the first line, which contains a path and a model's name.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -195,16 +193,13 @@ impl Transcript {
     }
 
     fn lock(&self) -> Result<(), TranscriptError> {
-        let begun = Instant::now();
-        while !file::try_lock_exclusive(&self.fd)
-            .map_err(|source| io_error(&self.session, "lock", source))?
-        {
-            if begun.elapsed() > LOCK_TIMEOUT {
-                return Err(TranscriptError::Busy { session: self.session.clone() });
-            }
-            std::thread::sleep(LOCK_RETRY_PAUSE);
+        let is_locked = file::lock_exclusive_within(&self.fd, LOCK_TIMEOUT_MS)
+            .map_err(|source| io_error(&self.session, "lock", source))?;
+        if is_locked {
+            Ok(())
+        } else {
+            Err(TranscriptError::Busy { session: self.session.clone() })
         }
-        Ok(())
     }
 
     fn read_bytes(&self) -> Result<Vec<u8>, TranscriptError> {

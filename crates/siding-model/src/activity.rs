@@ -43,7 +43,8 @@ pub struct ActivityReport {
     pub failed: Vec<ActivityTask>,
     /// Causes that ended tasks from outside, the most frequent first.
     pub stopped_by: Vec<StopCause>,
-    /// Rules under which the reaper ended processes of other programs, the most frequent first.
+    /// Rules under which the reaper ended processes that no shim supervised, the most frequent
+    /// first.
     pub reaped: Vec<ReapRule>,
     /// Tasks whose leader has ended while processes that it started are still alive, the oldest
     /// first.
@@ -127,7 +128,7 @@ pub struct StopCause {
     pub last: ActivityTask,
 }
 
-/// A reaper rule under which processes of other programs were ended.
+/// A reaper rule under which processes that no shim supervised were ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReapRule {

@@ -189,23 +189,7 @@ impl Outcome {
             | Self::Lost { .. } => OutcomeGroup::Failed,
         }
     }
-}
 
-impl LeaderEnd {
-    /// The sender that is recorded when the kernel killed a process because memory ran out.
-    pub const OOM_SENDER: &str = "oom";
-}
-
-/// Returns whether a stage of a pipeline failed although the pipeline exited with 0. The status of
-/// SIGPIPE is not a failure: a writer receives this signal when its reader, such as `head`, exits
-/// first.
-#[must_use]
-pub fn has_masked_failure(exit_code: u8, stages: &[i32]) -> bool {
-    const SIGPIPE_STATUS: i32 = 128 + 13;
-    exit_code == 0 && stages.iter().any(|status| ![0, SIGPIPE_STATUS].contains(status))
-}
-
-impl Outcome {
     /// Returns the exit code of a leader that exited by itself.
     #[must_use]
     pub const fn exit_code(&self) -> Option<u8> {
@@ -236,6 +220,20 @@ impl Outcome {
         };
         text.to_owned()
     }
+}
+
+impl LeaderEnd {
+    /// The sender that is recorded when the kernel killed a process because memory ran out.
+    pub const OOM_SENDER: &str = "oom";
+}
+
+/// Returns whether a stage of a pipeline failed although the pipeline exited with 0. The status of
+/// SIGPIPE is not a failure: a writer receives this signal when its reader, such as `head`, exits
+/// first.
+#[must_use]
+pub fn has_masked_failure(exit_code: u8, stages: &[i32]) -> bool {
+    const SIGPIPE_STATUS: i32 = 128 + 13;
+    exit_code == 0 && stages.iter().any(|status| ![0, SIGPIPE_STATUS].contains(status))
 }
 
 impl From<LeaderEnd> for Outcome {

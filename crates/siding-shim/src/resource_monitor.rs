@@ -34,8 +34,10 @@ const LARGE_PROCESS_DIVISOR: u64 = 4;
 /// After a sample for a watchdog, memory is released only if the next such sample is at least this
 /// far away, in milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
-/// Upper bound of the error of the kernel's counts of resident memory, in bytes. The counts are
-/// inaccurate, because each processor collects changes before it adds them (proc_pid_status(5)).
+/// Allowance for the error of the kernel's counts of resident memory, in bytes. The counts are
+/// inaccurate, because each processor collects changes before it adds them (proc_pid_status(5)):
+/// up to 128 KiB each on a machine with 16 processors or fewer. The error of a shim, which runs on
+/// few of them, is smaller.
 const RESIDENT_ERROR_BYTES: u64 = 1 << 20;
 /// Maximum width of a process's name in the text of a breach, in columns.
 const NAME_COLUMNS: usize = 60;
@@ -316,9 +318,10 @@ impl ResourceMonitor {
 }
 
 /// Returns the largest resident memory of the task's ended processes. `ended_bytes` is the value
-/// that getrusage(2) gives for the shim's children. A child starts with the memory of the shim, so
-/// the value is that of the shim rather than of the task, and the result is `None`, unless it
-/// exceeds the shim's own peak, `shim_bytes`.
+/// that getrusage(2) gives for the shim's children, and `shim_bytes` is the shim's own peak. Until
+/// its exec, a child shares the memory of the shim, and execve(2) adds the peak of that memory to
+/// the value of the child. So a value up to the shim's peak says nothing about the task, and the
+/// result is `None`.
 fn task_process_peak(ended_bytes: u64, shim_bytes: Option<u64>) -> Option<u64> {
     let is_of_task = ended_bytes > shim_bytes?.saturating_add(RESIDENT_ERROR_BYTES);
     is_of_task.then_some(ended_bytes)

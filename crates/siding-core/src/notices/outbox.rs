@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 use siding_model::advice::Dialect;
 use siding_model::evidence::StallRecord;
@@ -28,10 +27,6 @@ use crate::task::{listing, port_conflict};
 
 /// Longest time to wait while another process delivers to the same consumer, in milliseconds.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 10_000;
-/// The first and the longest pause between two attempts to lock. Each pause is twice as long as the
-/// previous pause.
-const LOCK_RETRY_PAUSE: (Duration, Duration) =
-    (Duration::from_millis(1), Duration::from_millis(20));
 
 /// The notices of one session for one consumer, including those of tasks inherited from ended
 /// subagents.
@@ -129,19 +124,14 @@ impl<'r> Outbox<'r> {
     pub fn lock_delivery_within(&self, most_ms: u64) -> Result<DeliveryLock, NoticesError> {
         let fd = self.open_lock_file(&format!("deliver.lock.{}", self.consumer))?;
         let started = clock::monotonic_now();
-        let mut pause = LOCK_RETRY_PAUSE.0;
-        loop {
-            if file::try_lock_exclusive(&fd).map_err(io_error_in(&self.session, "take a lock"))? {
-                return Ok(DeliveryLock(fd));
-            }
-            let waited_ms = clock::monotonic_now().ms_since(started);
-            if waited_ms >= most_ms {
-                let (session, consumer) = (self.session.clone(), self.consumer.clone());
-                return Err(NoticesError::Busy { session, consumer, waited_ms });
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(LOCK_RETRY_PAUSE.1);
+        if file::lock_exclusive_within(&fd, most_ms)
+            .map_err(io_error_in(&self.session, "take a lock"))?
+        {
+            return Ok(DeliveryLock(fd));
         }
+        let waited_ms = clock::monotonic_now().ms_since(started);
+        let (session, consumer) = (self.session.clone(), self.consumer.clone());
+        Err(NoticesError::Busy { session, consumer, waited_ms })
     }
 
     /// Makes this process the only one that waits for this consumer's notices, until the lock is

@@ -8,6 +8,10 @@ use siding_model::id::TaskId;
 use super::{DEDUP_DIR, OLD_DEDUP_DIR, QUARANTINE_DIR, StateDir, StoreError};
 use crate::sys::file;
 
+/// Maximum time to wait for the lock of the claims, in milliseconds. A holder needs microseconds,
+/// unless a signal or a debugger has stopped it.
+const LOCK_TIMEOUT_MS: u64 = 200;
+
 impl StateDir {
     /// Claims a command for a task. Returns the earlier task that has claimed the command, if that
     /// task is marked live and `still_runs` returns true for it; otherwise `None`. Replaces the
@@ -49,18 +53,25 @@ impl StateDir {
 
     /// Removes a claim if it is still a link to `task`. Returns whether it was removed.
     pub(crate) fn remove_claim(&self, name: &str, task: &str) -> bool {
+        let is_of_task = || file::read_link(&self.fd, name).is_ok_and(|now| now == task);
+        // Most tasks end with one claim and without one in the old directory: a missing claim needs
+        // no lock.
+        if !is_of_task() {
+            return false;
+        }
         let _lock = self.lock_claims();
-        file::read_link(&self.fd, name).is_ok_and(|now| now == task)
-            && file::remove(&self.fd, name).is_ok()
+        is_of_task() && file::remove(&self.fd, name).is_ok()
     }
 
     /// Acquires the lock under which a claim is read again and removed. Without this lock, a
     /// process that has read the claim of an ended task could remove a claim that another process
-    /// has made since. `None` if the file system has no such lock.
+    /// has made since. `None` if the file system has no such lock, or if another process holds it
+    /// for too long: the end of a task must not depend on that process, and at worst a duplicate is
+    /// not recognized.
     fn lock_claims(&self) -> Option<OwnedFd> {
         let directory = file::open_at(&self.fd, DEDUP_DIR, file::OpenMode::Directory).ok()?;
-        file::lock_exclusive(&directory).ok()?;
-        Some(directory)
+        let is_locked = file::lock_exclusive_within(&directory, LOCK_TIMEOUT_MS).ok()?;
+        is_locked.then_some(directory)
     }
 
     /// Removes an abandoned claim, unless its target is no longer `seen`; `None` stands for an
@@ -145,5 +156,21 @@ mod tests {
         root.clear_claim(&name, None).expect("works");
         assert!(!root.remove_claim(&name, &ended.to_string()) && link.is_symlink());
         assert!(root.remove_claim(&name, &running.to_string()) && !link.is_symlink());
+    }
+
+    /// For example because a signal has stopped the process that holds the lock.
+    #[test]
+    fn a_lock_that_is_never_released_delays_a_claim_only_briefly() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("opens");
+        let [ended, running] = [(); 2].map(|()| root.new_id(TaskKind::LocalBash).expect("an id"));
+        let directory = root.path().join(DEDUP_DIR);
+        std::os::unix::fs::symlink(ended.to_string(), directory.join("key"))
+            .expect("own directory");
+        let held = std::fs::File::open(&directory).expect("is there");
+        assert!(file::try_lock_exclusive(&held).expect("asks"));
+        assert_eq!(root.claim_command("key", running, |_| true).expect("works"), None);
+        root.unmark_live(running, "key");
+        assert!(!directory.join("key").is_symlink());
     }
 }

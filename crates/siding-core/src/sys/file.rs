@@ -9,14 +9,22 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+
+use super::clock;
 
 pub use metadata::{
     FileMetadata, is_linked, is_program, is_same_file, is_writable, metadata, metadata_at,
     modified_ms, set_modified_ms,
 };
 pub use space::{allocated_below, next_data, punch_hole, release_reserve, reserve};
+
+/// The first and the longest pause between two attempts to lock. Each pause is twice as long as the
+/// previous pause.
+const LOCK_RETRY_PAUSE: (Duration, Duration) =
+    (Duration::from_millis(1), Duration::from_millis(20));
 
 /// The kind of file to open, the access to it, and whether it may or must be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -300,6 +308,26 @@ pub fn lock_exclusive(fd: impl AsFd) -> io::Result<()> {
     }
 }
 
+/// Acquires the exclusive lock on an open file, and waits for it for at most `timeout_ms`
+/// milliseconds. Returns whether the lock was acquired. For a lock without which the caller can
+/// continue or fail: a holder that a signal has stopped never releases it.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn lock_exclusive_within(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
+    let until = clock::monotonic_now().plus_ms(timeout_ms);
+    let mut pause = LOCK_RETRY_PAUSE.0;
+    while !try_lock_exclusive(fd.as_fd())? {
+        if clock::monotonic_now() >= until {
+            return Ok(false);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LOCK_RETRY_PAUSE.1);
+    }
+    Ok(true)
+}
+
 /// Waits until the data of a file is on disk.
 ///
 /// # Errors
@@ -399,4 +427,20 @@ pub fn read_to_end(fd: BorrowedFd<'_>, max: usize) -> io::Result<Vec<u8>> {
     }
     bytes.truncate(filled);
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_for_a_held_lock_ends() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = || std::fs::File::open(directory.path()).expect("it is there");
+        let held = open();
+        assert!(lock_exclusive_within(&held, 0).expect("a free lock"));
+        assert!(!lock_exclusive_within(open(), 30).expect("a held lock"));
+        drop(held);
+        assert!(lock_exclusive_within(open(), 1_000).expect("a free lock"));
+    }
 }

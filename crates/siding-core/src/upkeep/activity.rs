@@ -53,8 +53,8 @@ struct ReapLogLine {
     command: String,
 }
 
-/// Returns the signals that siding has sent to processes of other programs, as far back as the
-/// reaper's log reaches. Unreadable lines and logs are skipped.
+/// Returns the signals that the reaper has sent to processes that no shim supervised, as far back
+/// as its log reaches. Unreadable lines and logs are skipped.
 #[must_use]
 pub fn reaped_processes(root: &StateDir) -> Vec<ReapedProcess> {
     let text = |name| {

@@ -49,6 +49,32 @@ fn keys_are_not_echoed_and_the_terminal_is_restored() {
     }
 }
 
+/// A watch that was started in the background reads keys once `fg` has moved it to the foreground.
+/// Until then, the keys belong to the shell.
+#[test]
+fn a_watch_of_the_background_reads_keys_in_the_foreground() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
+    let mut terminal = Terminal::new(100, 20);
+    let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
+    // The number of the command in the prompt shows that the shell reads the keys again.
+    let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt \\#> ");
+    let shell = shell.spawn();
+    terminal.wait_for_row("prompt 1>");
+    let before = terminal.modes();
+    terminal.send_keys(&format!("{} &\n", sandbox.siding_line(&["ps", "--watch"])));
+    terminal.wait_for_row(&id);
+    assert_eq!(terminal.modes(), before);
+    terminal.send_keys("fg\n");
+    eventually("the watch reads keys", || terminal.modes() != before);
+    terminal.send_keys("q");
+    terminal.wait_for_row("prompt 3>");
+    assert_eq!(terminal.modes(), before);
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait().expect_code(0);
+    stop_all(&sandbox);
+}
+
 #[test]
 fn a_resized_terminal_gets_shorter_lines() {
     let sandbox = sandbox();

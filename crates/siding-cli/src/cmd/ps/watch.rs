@@ -44,9 +44,9 @@ const END_SIGNALS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal
 enum WakeReason {
     /// The next paint is due, or another key than [`QUIT_KEY`] was pressed.
     PaintDue,
-    /// A signal has arrived, after which the cursor may no longer be below the last paint: this
-    /// process was continued, after which the shell has written to the terminal, or the terminal
-    /// was resized, which breaks lines in other places.
+    /// The cursor may no longer be below the last paint: this process was continued or moved to the
+    /// foreground, after which the shell has written to the terminal, or the terminal was resized,
+    /// which breaks lines in other places.
     ScreenChanged,
     /// The person has pressed [`QUIT_KEY`].
     Quit,
@@ -206,7 +206,13 @@ fn wait(
     for signal in &pending {
         handle_signal(*signal, keys);
     }
-    Ok(if pending.is_empty() { WakeReason::PaintDue } else { WakeReason::ScreenChanged })
+    let was_reading = keys.is_reading();
+    if !was_reading {
+        // A shell sends no signal to a running background job that it moves to the foreground.
+        keys.resume();
+    }
+    let is_unchanged = pending.is_empty() && keys.is_reading() == was_reading;
+    Ok(if is_unchanged { WakeReason::PaintDue } else { WakeReason::ScreenChanged })
 }
 
 /// Lets a signal suspend or end this process after the mode of the terminal was restored.

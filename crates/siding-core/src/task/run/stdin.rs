@@ -45,10 +45,10 @@ pub enum CallerStdin {
     /// A file or pipe that was opened for this process alone: `siding run … < FILE`, or the end of
     /// a pipeline.
     Own,
-    /// A file or pipe that the parent process reads as its own standard input, a pipe that the
-    /// parent writes to, or anything that the parent may hold so: the input of a script or of an
-    /// agent's tool. A command that read it would take the bytes from the others, or would
-    /// wait for bytes that are never written.
+    /// A file or pipe that is also the standard input of the parent process, or a pipe that the
+    /// parent can write to: the input of a script or of an agent's tool. Also any file or pipe if
+    /// the descriptors of the parent cannot be read. A command that read it would take the bytes
+    /// from the other readers, or would wait for bytes that are never written.
     Shared,
     /// Anything else, such as a terminal, `/dev/null` or a socket; also a closed descriptor.
     Other,
@@ -65,15 +65,16 @@ pub fn caller_stdin() -> CallerStdin {
             return CallerStdin::Other;
         }
     }
-    // A parent that may not be inspected is treated as if it held the file or pipe.
+    // A parent whose descriptors cannot be read is treated as if it held the file or pipe.
     let parent = i32::try_from(parent_id()).unwrap_or_default();
     let descriptors = inspect_process::open_fds(parent);
     let holds_stdin = |fd: i32| {
         inspect_process::fd_target(parent, fd).is_some_and(|target| is_same_object(target, stdin))
     };
-    // The parent has inherited its own standard input, and has created a pipe that it writes to. A
-    // read end elsewhere proves nothing: a shell closes its copy only after it has started the last
-    // program of a pipeline, which may be later than this call.
+    // A shell closes the write end of a pipe before it starts the reader, so a parent that still
+    // has one will write. A read end under another number than 0 proves nothing: a shell closes its
+    // copy only after it has started the last program of a pipeline, which may be later than this
+    // call.
     let may_share =
         |fd: i32, is_writable: bool| fd == 0 || (is_writable && stdin.kind == TargetKind::Fifo);
     let shares = |(fd, _, is_writable)| may_share(fd, is_writable) && holds_stdin(fd);

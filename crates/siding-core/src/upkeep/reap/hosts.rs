@@ -4,6 +4,7 @@
 //! Every process that carries the mark of an ended host descends from the host and belongs to no
 //! task. Programs that the user wants to keep are excluded, with all of their descendants.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -177,9 +178,9 @@ struct HostSweep<'a> {
     files: &'a HostFiles,
     record: &'a HostRecord,
     excluded_programs: &'a [String],
-    /// The log of signals. `None` before the first signal, and if the log cannot be opened; the
-    /// processes are then terminated without a log.
-    log: Option<ReapLog>,
+    /// The log of signals, which is opened before the first one. `None` if that fails; the processes
+    /// are then terminated without a log.
+    log: OnceCell<Option<ReapLog>>,
     /// The signaled processes by process ID and start time, with their last signal.
     signaled: BTreeMap<(i32, u64), SignaledProcess>,
     /// The processes that could not be opened for a signal, with the error.
@@ -206,7 +207,7 @@ impl<'a> HostSweep<'a> {
             files,
             record,
             excluded_programs: spare,
-            log: None,
+            log: OnceCell::new(),
             signaled: done,
             unopened: BTreeMap::new(),
             excluded: spared,
@@ -310,11 +311,12 @@ impl<'a> HostSweep<'a> {
         if held.is_dead() || !is_marked {
             return false;
         }
-        // The first process may have been started after SIGTERM was sent.
-        self.log = self.log.take().or_else(|| ReapLog::open(self.root).ok());
         let is_new = self.signaled.get(&key).is_none_or(|touched| touched.signal != signal);
         let command = tree::command_for_report(process.pid);
-        if is_new && let Some(log) = &self.log {
+        // The first process may have been started after SIGTERM was sent. A log that cannot be
+        // opened is not tried again, because each attempt may wait for its lock.
+        let log = self.log.get_or_init(|| ReapLog::open(self.root).ok());
+        if is_new && let Some(log) = log {
             let _best_effort = log.append(&ReapLogLine {
                 at: clock::unix_now().rfc3339(),
                 rule: HOST_ENDED_RULE,

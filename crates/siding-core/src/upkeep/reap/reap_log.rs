@@ -20,6 +20,10 @@ pub(crate) const LOG_FILES: [&str; 2] = [LOG_FILE, ROTATED_LOG_FILE];
 
 /// The length in bytes from which a new log is started: about 4,000 lines.
 const MAX_LOG_BYTES: u64 = 1 << 20;
+/// Maximum time to wait for the lock, in milliseconds. A reaper that is not stopped holds the lock
+/// for less time: the sum of [`TERM_GRACE_MS`](super::orphan_processes::TERM_GRACE_MS) and
+/// [`KILL_TIMEOUT_MS`](super::orphan_processes::KILL_TIMEOUT_MS).
+const LOCK_TIMEOUT_MS: u64 = 10_000;
 
 /// One line of the log: a signal that is about to be sent.
 #[derive(Debug, Serialize)]
@@ -59,11 +63,19 @@ impl ReapLog {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call.
+    /// `TimedOut` if another reaper, such as one that a signal has stopped, holds the lock for 10 s;
+    /// otherwise the I/O error of the system call.
     pub(super) fn open(root: &StateDir) -> io::Result<Self> {
+        Self::open_within(root, LOCK_TIMEOUT_MS)
+    }
+
+    fn open_within(root: &StateDir, timeout_ms: u64) -> io::Result<Self> {
         loop {
             let log = file::open_at(root, LOG_FILE, OpenMode::Append)?;
-            file::lock_exclusive(&log)?;
+            if !file::lock_exclusive_within(&log, timeout_ms)? {
+                let why = format!("another reaper has held its lock for {timeout_ms} ms");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
             let facts = file::metadata(&log)?;
             // The previous holder may have renamed the log, and then the lock is on the wrong file.
             if file::metadata_at(root, LOG_FILE).is_ok_and(|now| now.identity == facts.identity) {
@@ -140,6 +152,9 @@ mod tests {
         let log = ReapLog::open(&root).expect("opens");
         let other = file::open_at(&root, LOG_FILE, OpenMode::Append).expect("opens");
         assert!(!file::try_lock_exclusive(&other).expect("asks"));
+        // The holder may be stopped, so the wait for it ends.
+        let error = ReapLog::open_within(&root, 20).expect_err("the lock is held");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         drop(log);
         assert!(file::try_lock_exclusive(&other).expect("asks"));
     }
