@@ -127,7 +127,7 @@ pub struct StopCause {
     pub last: ActivityTask,
 }
 
-/// A reaper rule under which processes of other programs were ended.
+/// A reaper rule under which processes of other programs were terminated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReapRule {
