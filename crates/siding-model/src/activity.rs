@@ -128,7 +128,7 @@ pub struct StopCause {
     pub last: ActivityTask,
 }
 
-/// A reaper rule under which processes that no shim supervised were ended.
+/// A reaper rule under which processes that no shim supervised were terminated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReapRule {

@@ -1,10 +1,12 @@
-//! Carries out actions on tasks, and lookups in the history, in threads of their own, so that the
-//! screen stays usable while a task is being stopped or a disk is slow.
+//! Carries out actions on tasks, lookups in the history and searches in output in threads of their
+//! own, so that the screen stays usable while a task is being stopped, a disk is slow or an output
+//! is long.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use std::{io, thread};
@@ -28,6 +30,8 @@ use siding_model::task_view::TaskView;
 use crate::UsualDurations;
 use crate::app::TaskAction;
 use crate::detail::{DetailTab, PaneLine};
+use crate::output_file::OutputFile;
+use crate::output_pane::Scan;
 use crate::panes;
 use crate::theme::Tone;
 
@@ -49,6 +53,9 @@ pub(crate) enum ActResult {
     Answer { id: TaskId, tab: DetailTab, lines: Vec<PaneLine> },
     /// The usual durations of tasks, as far as they are known.
     UsualDurations(Vec<(TaskId, Expectation)>),
+    /// The end of a search with the offset of the line that was found, or with the reason why the
+    /// output could not be read.
+    Search { number: u64, scan: Scan, found: Result<Option<u64>, String> },
 }
 
 type ActError = Box<dyn std::error::Error>;
@@ -60,6 +67,9 @@ pub(crate) struct Acts {
     program: &'static CStr,
     sender: Sender<ActResult>,
     results: Receiver<ActResult>,
+    /// The number of the newest search, or a higher one after its cancellation. A search with a
+    /// lower number ends, and its result is ignored.
+    newest_search: Arc<AtomicU64>,
     /// A byte arrives for each result.
     wake: OwnedFd,
     notify: OwnedFd,
@@ -69,7 +79,15 @@ impl Acts {
     pub(crate) fn new(root: &StateDir, program: &'static CStr) -> io::Result<Self> {
         let (wake, notify) = pipe::create_pipe()?;
         let (sender, results) = channel();
-        Ok(Self { root: root.path().to_owned(), program, sender, results, wake, notify })
+        Ok(Self {
+            root: root.path().to_owned(),
+            program,
+            sender,
+            results,
+            newest_search: Arc::default(),
+            wake,
+            notify,
+        })
     }
 
     /// Returns the descriptor that becomes readable when there is a result.
@@ -77,13 +95,18 @@ impl Acts {
         self.wake.as_fd()
     }
 
-    /// Returns the results that have arrived. Call this when the descriptor is readable.
+    /// Returns the results that have arrived, without those of canceled searches. Call this when
+    /// the descriptor is readable.
     pub(crate) fn take_results(&self) -> Vec<ActResult> {
         // A thread sends its result before the byte. The bytes are therefore removed first: a byte
         // that arrives after its result was taken causes a call without a result. A byte that
         // remained in the pipe would keep the descriptor readable.
         while file::read(&self.wake, &mut [0; 64]).is_ok_and(|count| count > 0) {}
-        self.results.try_iter().collect()
+        let newest = self.newest_search.load(Ordering::Relaxed);
+        let is_current = |result: &ActResult| {
+            if let ActResult::Search { number, .. } = result { *number == newest } else { true }
+        };
+        self.results.try_iter().filter(is_current).collect()
     }
 
     /// Starts a thread that carries out an action.
@@ -102,6 +125,22 @@ impl Acts {
     pub(crate) fn look_up(&self, usual: &UsualDurations, views: Vec<TaskView>) -> io::Result<()> {
         let usual = Arc::clone(usual);
         self.spawn("history", move || ActResult::UsualDurations(usual(&views)))
+    }
+
+    /// Starts a thread that searches the output of a task. An earlier search is canceled.
+    pub(crate) fn search(&self, id: TaskId, scan: Scan) -> io::Result<()> {
+        let number = self.cancel_search();
+        let (path, newest) = (self.root.clone(), Arc::clone(&self.newest_search));
+        self.spawn("search", move || {
+            let mut output = OutputFile::new(path, id);
+            let found = scan.run(&mut output, &|| newest.load(Ordering::Relaxed) != number);
+            ActResult::Search { number, scan, found: found.map_err(|error| error.to_string()) }
+        })
+    }
+
+    /// Cancels the search that is running, if any. Returns a number for the next search.
+    pub(crate) fn cancel_search(&self) -> u64 {
+        self.newest_search.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     fn spawn(
@@ -228,6 +267,7 @@ fn extend(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output_pane::OutputPane;
 
     #[test]
     fn a_byte_that_follows_its_taken_result_is_removed() {
@@ -241,5 +281,25 @@ mod tests {
         assert!(acts.take_results().is_empty());
         let error = file::read(&acts.wake, &mut [0]).expect_err("an empty pipe");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn the_result_of_an_earlier_or_canceled_search_is_ignored() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
+        let acts = Acts::new(&root, c"siding").expect("a pipe");
+        let result = |number| ActResult::Search {
+            number,
+            scan: OutputPane::new().first_error_scan(),
+            found: Ok(Some(7)),
+        };
+        let (earlier, newest) = (acts.cancel_search(), acts.cancel_search());
+        for number in [earlier, newest, earlier] {
+            acts.sender.send(result(number)).expect("a receiver");
+        }
+        assert_eq!(acts.take_results(), [result(newest)]);
+        acts.sender.send(result(newest)).expect("a receiver");
+        let _next = acts.cancel_search();
+        assert_eq!(acts.take_results(), []);
     }
 }

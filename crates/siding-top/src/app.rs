@@ -72,6 +72,8 @@ pub(crate) enum Effect {
     Act(TaskId, TaskAction),
     /// Move in the output of the open task.
     Output(OutputMove),
+    /// End the search that is running.
+    CancelSearch,
     /// Copy a text to the clipboard of the terminal.
     Copy(String),
     /// Show the output of a task in the pager.
@@ -127,6 +129,9 @@ pub(crate) struct App {
     /// Messages that arrived while an input line or a question was in the last line. The first one
     /// is shown, instead of `message`, once the line is free, and each key removes one.
     waiting_messages: VecDeque<Message>,
+    /// The message about the search that is running in the output of the open task. It is visible
+    /// while there is no other message.
+    searching: Option<Message>,
     pub(crate) is_read_only: bool,
     pub(crate) theme: Theme,
     pub(crate) columns: usize,
@@ -146,6 +151,7 @@ impl App {
             waiting_reports: VecDeque::new(),
             message: None,
             waiting_messages: VecDeque::new(),
+            searching: None,
             is_read_only,
             theme,
             columns: 80,
@@ -210,7 +216,18 @@ impl App {
     /// Returns the message that is visible.
     pub(crate) fn visible_message(&self) -> Option<&Message> {
         let waiting = self.waiting_messages.front().filter(|_| !self.has_input_line());
-        waiting.or(self.message.as_ref())
+        waiting.or(self.message.as_ref()).or(self.searching.as_ref())
+    }
+
+    /// Shows that a search is running, until [`Self::end_search`].
+    pub(crate) fn show_search(&mut self) {
+        let text = "searching… Esc cancels".to_owned();
+        self.searching = Some(Message { text, is_error: false });
+    }
+
+    /// Removes the message about the running search. Returns whether a search was running.
+    pub(crate) fn end_search(&mut self) -> bool {
+        self.searching.take().is_some()
     }
 
     /// Removes the visible message.

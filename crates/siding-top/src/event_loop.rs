@@ -9,14 +9,13 @@ use siding_live::{Changes, LiveTask, LiveView};
 use siding_model::id::TaskId;
 use siding_model::key_input::Key;
 use siding_model::signal::Signal;
-use siding_model::size::size_in_words;
 
 use crate::acts::{ActResult, Acts};
 use crate::app::{App, Effect, OutputMove, TaskAction};
 use crate::console::{Console, ConsoleEvent, WaitResult};
 use crate::detail::DetailTab;
 use crate::output_file::OutputFile;
-use crate::output_pane::{Direction, MAX_SEARCH_BYTES, SearchOutcome};
+use crate::output_pane::{Direction, Pattern, Scan, SearchStep};
 use crate::source::{self, Present};
 use crate::{TopError, TopOptions, UsualDurations, draw, pager, panes, screen};
 
@@ -211,8 +210,11 @@ impl EventLoop {
             Effect::Act(id, action) => self.start_action(id, action),
             Effect::Output(movement) => {
                 if let Err(error) = self.move_output(&movement) {
-                    self.app.show_error(format!("the output could not be read: {error}"));
+                    self.show_read_error(error);
                 }
+            }
+            Effect::CancelSearch => {
+                self.acts.cancel_search();
             }
             Effect::Copy(text) => {
                 self.app.show_message(format!("copied: {text}"));
@@ -258,7 +260,22 @@ impl EventLoop {
                     self.arrange();
                     self.update_detail(None);
                 }
+                ActResult::Search { scan, found, .. } => self.on_search_result(&scan, found),
             }
+        }
+    }
+
+    fn on_search_result(&mut self, scan: &Scan, found: Result<Option<u64>, String>) {
+        self.app.end_search();
+        let (Some(detail), Some(output)) = (&mut self.app.detail, &mut self.output) else { return };
+        match found {
+            Ok(Some(offset)) => {
+                if let Err(error) = detail.output.show_match(offset, output) {
+                    self.show_read_error(error);
+                }
+            }
+            Ok(None) => self.app.show_error(describe_no_match(scan)),
+            Err(error) => self.show_read_error(error),
         }
     }
 
@@ -355,7 +372,7 @@ impl EventLoop {
     }
 
     fn open_detail(&mut self, id: TaskId) {
-        self.output = Some(OutputFile::new(self.view.root(), id));
+        self.output = Some(OutputFile::new(self.view.root().path().to_owned(), id));
         self.view.sample(&[id]);
         self.update_detail(None);
         self.update_output();
@@ -408,8 +425,12 @@ impl EventLoop {
             Ok(has_changed) => {
                 self.is_dirty |= has_changed && detail.tab == DetailTab::Output;
             }
-            Err(error) => self.app.show_error(format!("the output could not be read: {error}")),
+            Err(error) => self.show_read_error(error),
         }
+    }
+
+    fn show_read_error(&mut self, error: impl std::fmt::Display) {
+        self.app.show_error(format!("the output could not be read: {error}"));
     }
 
     fn move_output(&mut self, movement: &OutputMove) -> io::Result<()> {
@@ -417,22 +438,24 @@ impl EventLoop {
         let (Some(detail), Some(output)) = (&mut self.app.detail, &mut self.output) else {
             return Ok(());
         };
-        let pane = &mut detail.output;
-        let outcome = match movement {
+        let (id, pane) = (detail.id, &mut detail.output);
+        let step = match movement {
             OutputMove::Scroll(direction, rows) => {
-                pane.scroll(*direction, *rows, size, output)?;
-                return Ok(());
+                return pane.scroll(*direction, *rows, size, output);
             }
             OutputMove::Start => return pane.go_to_start(output),
             OutputMove::End => return pane.go_to_end(output),
             OutputMove::ToggleFollowing => return pane.toggle_following(size, output),
-            OutputMove::Search(needle, direction) => {
-                pane.search(needle, *direction, size, output)?
-            }
-            OutputMove::FirstError => pane.go_to_first_error(output)?,
+            OutputMove::Search(needle, direction) => pane.search(needle, *direction, size),
+            OutputMove::FirstError => SearchStep::Scan(pane.first_error_scan()),
         };
-        if let Some(text) = describe_search(outcome, movement, pane.needle()) {
-            self.app.show_error(text);
+        match step {
+            SearchStep::Found => {}
+            SearchStep::NoText => self.app.show_error("/ searches"),
+            SearchStep::Scan(scan) => match self.acts.search(id, scan) {
+                Ok(()) => self.app.show_search(),
+                Err(error) => self.app.show_error(format!("could not start a thread: {error}")),
+            },
         }
         Ok(())
     }
@@ -458,48 +481,35 @@ impl EventLoop {
     }
 }
 
-/// Returns a sentence about a search that shows no line.
-fn describe_search(outcome: SearchOutcome, movement: &OutputMove, needle: &str) -> Option<String> {
-    let read = size_in_words(MAX_SEARCH_BYTES);
-    let is_for_error = *movement == OutputMove::FirstError;
-    Some(match outcome {
-        SearchOutcome::Found => return None,
-        SearchOutcome::NotFound if is_for_error => "no line looks like an error".to_owned(),
-        SearchOutcome::NotFound if needle.is_empty() => "/ searches".to_owned(),
-        SearchOutcome::NotFound => {
-            let is_backward = matches!(movement, OutputMove::Search(_, Direction::Backward));
-            let advice =
-                if is_backward { "above; n searches below" } else { "below; N searches above" };
-            format!("not found {advice}: {needle}")
+/// Returns a sentence about a search that has found no line.
+fn describe_no_match(scan: &Scan) -> String {
+    match (&scan.pattern, scan.direction) {
+        (Pattern::Error, _) => "no line looks like an error".to_owned(),
+        (Pattern::Text(needle), Direction::Backward) => {
+            format!("not found above; n searches below: {needle}")
         }
-        SearchOutcome::Unfinished if is_for_error => {
-            format!("no error in {read} of the output; E continues")
+        (Pattern::Text(needle), Direction::Forward) => {
+            format!("not found below; N searches above: {needle}")
         }
-        SearchOutcome::Unfinished => {
-            format!("not in {read} of the output: {needle}; the same key, n or N, continues")
-        }
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output_pane::OutputPane;
 
     #[test]
     fn a_search_without_a_result_is_described() {
-        let search = OutputMove::Search("x".to_owned(), Direction::Forward);
-        let text = |outcome, movement| describe_search(outcome, movement, "x").unwrap_or_default();
-        assert_eq!(text(SearchOutcome::Found, &search), "");
-        assert_eq!(text(SearchOutcome::NotFound, &search), "not found below; N searches above: x");
-        let back = OutputMove::Search(String::new(), Direction::Backward);
-        assert_eq!(text(SearchOutcome::NotFound, &back), "not found above; n searches below: x");
-        assert!(text(SearchOutcome::Unfinished, &search).contains("64 MiB"));
-        assert!(text(SearchOutcome::Unfinished, &OutputMove::FirstError).ends_with("E continues"));
-        assert_eq!(
-            text(SearchOutcome::NotFound, &OutputMove::FirstError),
-            "no line looks like an error"
-        );
-        let none = describe_search(SearchOutcome::NotFound, &search, "");
-        assert_eq!(none.as_deref(), Some("/ searches"));
+        let mut pane = OutputPane::new();
+        let mut text = |needle, direction| {
+            let SearchStep::Scan(scan) = pane.search(needle, direction, (80, 24)) else {
+                panic!("nothing is loaded")
+            };
+            describe_no_match(&scan)
+        };
+        assert_eq!(text("X", Direction::Forward), "not found below; N searches above: x");
+        assert_eq!(text("", Direction::Backward), "not found above; n searches below: x");
+        assert_eq!(describe_no_match(&pane.first_error_scan()), "no line looks like an error");
     }
 }

@@ -26,7 +26,7 @@ const HELP_LINES: [(&str, &str); 38] = [
     ("q, Esc, h", "back to the list"),
     ("Tab, 1 to 6", "output, processes, limits, events, notices, facts"),
     ("f, Space", "pause and follow the output"),
-    ("/ n N", "search, next and previous hit"),
+    ("/ n N", "search, next and previous hit; Esc cancels a long search"),
     ("E", "first line that looks like an error"),
     ("", "Act on a task"),
     ("w", "why: what each process waits for; on tab 3, what was used most"),

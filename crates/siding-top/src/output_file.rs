@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use siding_core::output::RawChunks;
 use siding_core::store::StateDir;
@@ -15,7 +15,7 @@ use crate::output_pane::ByteSource;
 /// The output of a task, which is opened as soon as it exists.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    root: std::path::PathBuf,
+    root: PathBuf,
     id: TaskId,
     chunks: Option<RawChunks>,
     /// Reports writes to the file; `None` if there is no file yet, or if the user has no inotify
@@ -24,8 +24,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    pub(crate) fn new(root: &StateDir, id: TaskId) -> Self {
-        Self { root: root.path().to_owned(), id, chunks: None, watch: None }
+    pub(crate) fn new(root: PathBuf, id: TaskId) -> Self {
+        Self { root, id, chunks: None, watch: None }
     }
 
     /// Returns the descriptor that becomes readable when the task has written; `None` if writes are

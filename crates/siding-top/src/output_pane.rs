@@ -1,4 +1,5 @@
-//! The window on the output of a task: which part is loaded, which lines are visible, and search.
+//! The window on the output of a task: which part is loaded, which lines are visible, and the
+//! search in this part. A [`Scan`], which runs in a thread, searches the rest of the output.
 //!
 //! A bounded part of the output is in memory, however long the output is. Positions are indexes of
 //! lines in this part; they change when lines are loaded before it or dropped from it.
@@ -14,14 +15,12 @@ use siding_model::text::{CharStyle, StyledLine, StyledLineParser};
 
 #[cfg(test)]
 use self::layout::VisibleRow;
-use self::scan::{Pattern, ScanResult};
+pub(crate) use self::scan::{Pattern, Scan};
 
 /// Number of bytes to load at a time.
 const BLOCK_BYTES: u64 = 128 << 10;
 /// Number of raw bytes of output that are kept in memory; more are loaded for a short time only.
 const MAX_WINDOW_BYTES: u64 = 1 << 20;
-/// Maximum number of bytes that one search reads. The screen does not react during the search.
-pub(crate) const MAX_SEARCH_BYTES: u64 = 64 << 20;
 
 /// The bytes of a task's output. [`OutputFile`](crate::output_file::OutputFile) reads them from a
 /// file; tests keep them in memory.
@@ -59,30 +58,17 @@ pub(crate) struct OutputPane {
     /// The text that was searched for, in lower case, and the line of the last hit.
     needle: String,
     hit: Option<usize>,
-    /// Maximum number of bytes that one search reads.
-    search_bytes: u64,
-    /// The search that has read its maximum without a result.
-    unfinished: Option<UnfinishedSearch>,
 }
 
-/// A search that continues when it is repeated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct UnfinishedSearch {
-    direction: Direction,
-    is_for_error: bool,
-    /// The offset at which it continues.
-    resume_at: u64,
-}
-
-/// The result of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SearchOutcome {
+/// The result of a search in the loaded part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SearchStep {
     /// The line that was found is shown.
     Found,
-    /// No line in this direction matches, or no text was entered.
-    NotFound,
-    /// The maximum number of bytes was read without a match. The same search continues from there.
-    Unfinished,
+    /// No loaded line in this direction matches. The rest of the output must be searched.
+    Scan(Scan),
+    /// There is no text to search for: none was entered, now or before.
+    NoText,
 }
 
 /// The direction of a movement or a search.
@@ -94,7 +80,7 @@ pub(crate) enum Direction {
 
 impl OutputPane {
     pub(crate) fn new() -> Self {
-        Self { is_following: true, search_bytes: MAX_SEARCH_BYTES, ..Self::default() }
+        Self { is_following: true, ..Self::default() }
     }
 
     pub(crate) const fn is_following(&self) -> bool {
@@ -108,10 +94,6 @@ impl OutputPane {
 
     pub(crate) const fn written(&self) -> u64 {
         self.written
-    }
-
-    pub(crate) fn needle(&self) -> &str {
-        &self.needle
     }
 
     /// Reads the size of the output, and loads the new output if the end is followed. If that is
@@ -312,99 +294,57 @@ impl OutputPane {
         self.go_to_end(source)
     }
 
-    /// Searches for a text from the last hit. Without a hit, a search forward starts at the first
-    /// visible line, and a search backward at the last loaded line. An empty `needle` repeats the
-    /// last search.
+    /// Searches the loaded part for a text from the last hit. Without a hit, a search forward
+    /// starts at the first visible line, and a search backward at the last loaded line. An empty
+    /// `needle` repeats the last search.
     pub(crate) fn search(
         &mut self,
         needle: &str,
         direction: Direction,
         size: (usize, usize),
-        source: &mut dyn ByteSource,
-    ) -> io::Result<SearchOutcome> {
+    ) -> SearchStep {
         if !needle.is_empty() {
             self.needle = needle.to_lowercase();
-            (self.hit, self.unfinished) = (None, None);
+            self.hit = None;
         }
         if self.needle.is_empty() {
-            return Ok(SearchOutcome::NotFound);
+            return SearchStep::NoText;
         }
         self.settle(size.0, size.1);
-        let needle = self.needle.clone();
-        self.find(Pattern::Text(&needle), direction, source)
-    }
-
-    /// Shows the first line of the whole output that looks like an error. Without such a line, the
-    /// same part of the output remains visible.
-    pub(crate) fn go_to_first_error(
-        &mut self,
-        source: &mut dyn ByteSource,
-    ) -> io::Result<SearchOutcome> {
-        if self.unfinished.is_some_and(|search| search.is_for_error) {
-            return self.find(Pattern::Error, Direction::Forward, source);
-        }
-        let (start, before) = (self.start, (self.top, self.top_row, self.is_following));
-        let offset = self.lines.get(self.top).map_or(0, |line| line.offset);
-        self.go_to_start(source)?;
-        self.hit = None;
-        let outcome = self.find(Pattern::Error, Direction::Forward, source)?;
-        if outcome == SearchOutcome::Found {
-            return Ok(outcome);
-        }
-        if start == self.start {
-            (self.top, self.top_row, self.is_following) = before;
-        } else if before.2 {
-            self.load_end(source)?;
-        } else {
-            (self.top, self.top_row) = (self.load_around(offset, source)?, 0);
-        }
-        Ok(outcome)
-    }
-
-    fn find(
-        &mut self,
-        pattern: Pattern<'_>,
-        direction: Direction,
-        source: &mut dyn ByteSource,
-    ) -> io::Result<SearchOutcome> {
-        let is_for_error = matches!(pattern, Pattern::Error);
-        let is_same = |search: &UnfinishedSearch| {
-            (search.direction, search.is_for_error) == (direction, is_for_error)
-        };
-        let resume_at = self.unfinished.take().filter(is_same).map(|search| search.resume_at);
-        if resume_at.is_none()
-            && let Some(index) = self.find_loaded(pattern, direction)
-        {
+        let pattern = Pattern::Text(self.needle.clone());
+        if let Some(index) = self.find_loaded(&pattern, direction) {
             self.show_hit(index);
-            return Ok(SearchOutcome::Found);
+            return SearchStep::Found;
         }
-        let most = self.search_bytes;
-        let scanned = match direction {
+        let (from, to) = match direction {
             Direction::Forward => {
                 let pending = self.parser.pending_line().map_or(self.end, |line| line.offset);
-                let from = resume_at.unwrap_or(pending);
-                scan::find_after(from, self.written, most, pattern, source)?
+                (pending, self.written)
             }
-            Direction::Backward => {
-                scan::find_before(resume_at.unwrap_or(self.start), most, pattern, source)?
-            }
+            Direction::Backward => (0, self.start),
         };
-        match scanned {
-            ScanResult::Match(offset) => {
-                let index = self.load_around(offset, source)?;
-                self.show_hit(index);
-                Ok(SearchOutcome::Found)
-            }
-            ScanResult::NoMatch => Ok(SearchOutcome::NotFound),
-            ScanResult::Unfinished(resume_at) => {
-                self.unfinished = Some(UnfinishedSearch { direction, is_for_error, resume_at });
-                Ok(SearchOutcome::Unfinished)
-            }
-        }
+        SearchStep::Scan(Scan { pattern, direction, from, to })
+    }
+
+    /// Returns the search for the first line of the whole output that looks like an error. The
+    /// same part of the output remains visible until the search finds a line.
+    pub(crate) const fn first_error_scan(&self) -> Scan {
+        Scan { pattern: Pattern::Error, direction: Direction::Forward, from: 0, to: self.written }
+    }
+
+    /// Shows the line at an offset, which a [`Scan`] has found.
+    pub(crate) fn show_match(
+        &mut self,
+        offset: u64,
+        source: &mut dyn ByteSource,
+    ) -> io::Result<()> {
+        let index = self.load_around(offset, source)?;
+        self.show_hit(index);
+        Ok(())
     }
 
     /// Returns the next matching line of the loaded part.
-    fn find_loaded(&self, pattern: Pattern<'_>, direction: Direction) -> Option<usize> {
+    fn find_loaded(&self, pattern: &Pattern, direction: Direction) -> Option<usize> {
         let matches = |index: &usize| pattern.matches(&self.lines[*index].text);
         let count = self.lines.len();
         match direction {

@@ -2,11 +2,12 @@
 //! `web`. An acknowledgement of notices is recorded for the consumer `terminal`, because the page
 //! shows what a terminal shows, and for the consumer `web`.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use siding_core::notices::Outbox;
@@ -132,9 +133,18 @@ fn error_response(error: &ActError) -> Response<ResponseBody> {
 
 async fn read_body(body: Incoming) -> Result<Vec<u8>, ActError> {
     let collected = Limited::new(body, MAX_BODY_BYTES).collect().await;
-    collected.map(|body| body.to_bytes().to_vec()).map_err(|error| {
-        ActError(StatusCode::PAYLOAD_TOO_LARGE, format!("could not read the body: {error}"))
-    })
+    collected.map(|body| body.to_bytes().to_vec()).map_err(|error| unreadable_body(&*error))
+}
+
+/// Returns the error for a body that is too large, is malformed, or is incomplete because the
+/// connection has failed.
+fn unreadable_body(error: &(dyn Error + Send + Sync + 'static)) -> ActError {
+    if error.is::<LengthLimitError>() {
+        let reason = "the body of a request may have at most 64 KiB".to_owned();
+        ActError(StatusCode::PAYLOAD_TOO_LARGE, reason)
+    } else {
+        ActError::bad_request(format!("could not read the complete body: {error}"))
+    }
 }
 
 fn parse<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, ActError> {
@@ -215,4 +225,20 @@ fn acknowledge_notices(context: &WebContext, body: &[u8]) -> Result<usize, ActEr
         }
     }
     Ok(known.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[test]
+    fn only_a_large_body_is_called_too_large() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let body = Limited::new(Full::new(b"four".as_slice()), 3);
+        let error = runtime.block_on(body.collect()).expect_err("more than three bytes");
+        assert_eq!(unreadable_body(&*error).0, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(unreadable_body(&std::fmt::Error).0, StatusCode::BAD_REQUEST);
+    }
 }

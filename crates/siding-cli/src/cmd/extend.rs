@@ -25,8 +25,8 @@ const REQUESTER: &str = "user";
 
 /// Moves the deadline of a running task.
 ///
-/// At its deadline, a task is ended with everything it started. A deadline counts only the time
-/// during which the system is awake. A deadline cannot be later than the cap
+/// At its deadline, a task is terminated with everything it started. A deadline counts only the
+/// time during which the system is awake. A deadline cannot be later than the cap
 /// (max_elapsed_hard_cap) that was set when the task started. A later deadline is cut to the cap,
 /// and the output says so. A task has no deadline while a person waits for it in the foreground,
 /// unless `siding run --timeout` has set one.

@@ -46,7 +46,7 @@ use stdin_source::StdinSource;
 /// at a terminal the call returns when the shell ends, and Ctrl-B moves the command to the
 /// background. For an agent, without a terminal, and with --budget, the command moves there when
 /// the budget has passed. The same process continues in the background. At its deadline (--timeout)
-/// the task is ended with everything it started.
+/// the task is terminated with everything it started.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -71,9 +71,9 @@ pub(crate) struct Args {
     /// unless settle is set)
     #[arg(long, value_name = "D")]
     settle: Option<String>,
-    /// Time after which the task is ended with everything it started (`90s`, `2h`; `none`: the cap,
-    /// max_elapsed_hard_cap; default: max_elapsed, 30m, which counts only in the background if a
-    /// person waits at a terminal). `siding extend` moves this deadline
+    /// Time after which the task is terminated with everything it started (`90s`, `2h`; `none`: the
+    /// cap, max_elapsed_hard_cap; default: max_elapsed, 30m, which counts only in the background if
+    /// a person waits at a terminal). `siding extend` moves this deadline
     #[arg(long, value_name = "D")]
     pub(super) timeout: Option<String>,
     /// Action after the budget or the timeout. By default the budget moves the command to the

@@ -101,6 +101,39 @@ fn the_page_of_a_task_follows_its_output() {
     stop_all(&sandbox);
 }
 
+/// While a long output is searched, other tabs can be opened. Escape cancels the search and leaves the
+/// page open. A search that is not canceled shows the line that it finds.
+#[test]
+fn a_long_output_is_searched_while_the_keys_work() {
+    let sandbox = sandbox();
+    // The command, which the title shows, does not contain the line that it writes first.
+    let text = "a=x; echo ${a}target; yes abcdefg | head -c 50000000; exit 3";
+    let id = start_task(&sandbox, &[], text);
+    let _ended = wait_for_outcome(&sandbox, &id);
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("exited 3");
+    terminal.send_keys(ENTER);
+    terminal.wait_for_row("following");
+    terminal.send_keys("/absent\r");
+    terminal.wait_for_row("not found below; N searches above: absent");
+    terminal.send_keys("N");
+    terminal.wait_for_row("searching…");
+    terminal.send_keys(ESCAPE);
+    terminal.wait_for_row("the search was canceled");
+    terminal.send_keys("6");
+    let fact = format!("{:<13}{id}", "id");
+    terminal.wait_for_row(&fact);
+    terminal.send_keys("/TARGET\r");
+    terminal.wait_for_row("not found below; N searches above: target");
+    terminal.send_keys("N6");
+    terminal.wait_for_row(&fact);
+    terminal.send_keys("1");
+    terminal.wait_for_row("xtarget");
+    terminal.send_keys("qq");
+    let _ended = top.wait().expect_code(0);
+}
+
 /// The tabs of a task show local times with their zone, as `siding show` does.
 #[test]
 fn times_are_local_and_name_their_zone() {

@@ -155,8 +155,9 @@ settings! {
     /// Timeout that siding's hook sets for a shell call of Claude Code's main agent; when it
     /// passes, the host moves the call to the background. `off` changes no call.
     Budget budget: HostBudget = HostBudget::Off, accept_any, Project;
-    /// Time after which a task is ended unless its call sets another one. While a person waits for
-    /// the task in the foreground, this time does not count. `siding extend` moves the deadline.
+    /// Time after which a task is terminated unless its call sets another one. While a person waits
+    /// for the task in the foreground, this time does not count. `siding extend` moves the
+    /// deadline.
     MaxElapsed max_elapsed: Duration = secs(1_800), require_nonzero, Project;
     /// Upper bound of every task's time limit. Only the system file can raise it.
     MaxElapsedHardCap max_elapsed_hard_cap: Duration = DEFAULT_HARD_CAP, require_nonzero, Project;
@@ -173,7 +174,7 @@ settings! {
     BackgroundTasks background_tasks: bool = true, accept_any, Project;
     /// Whether a command that is known to take longer than the budget starts in the background.
     AutoBackground auto_background: bool = false, accept_any, Project;
-    /// Processes that outlive the command's shell continue (`linger`), or are ended with it
+    /// Processes that outlive the command's shell continue (`linger`), or are terminated with it
     /// (`reap`).
     OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, accept_any, Project;
     /// Shell for commands that are given as one text, by name or path.
@@ -188,7 +189,7 @@ settings! {
     /// How long an adopted command must run to be recorded as a task, unless it leaves processes.
     AdoptKeepAfter adopt_keep_after: Duration = secs(2), accept_any, Project;
     /// Whether a host's process is supervised: its sandboxed commands become tasks, and the
-    /// processes that it leaves are ended.
+    /// processes that it leaves are terminated.
     SuperviseHosts supervise_hosts: bool = true, accept_any, UserOnly;
     /// Names of programs that outlive the agent that opened them, unless they run headless;
     /// `editors` and `browsers` stand for the usual ones.

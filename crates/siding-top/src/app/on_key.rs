@@ -40,7 +40,11 @@ impl App {
             _ => {}
         }
         self.remove_message();
-        let effects = self.on_bound_key(key);
+        let mut effects = self.on_bound_key(key);
+        let is_move = |effect: &Effect| matches!(effect, Effect::Output(_));
+        if (self.detail.is_none() || effects.iter().any(is_move)) && self.end_search() {
+            effects.insert(0, Effect::CancelSearch);
+        }
         self.open_waiting_report();
         effects
     }
@@ -190,6 +194,10 @@ impl App {
 
     /// Handles a key of the page of a task. Returns `None` if the key has no meaning there.
     fn on_detail_key(&mut self, key: &Key) -> Option<Vec<Effect>> {
+        if *key == Key::Escape && self.detail.is_some() && self.end_search() {
+            self.show_message("the search was canceled");
+            return Some(vec![Effect::CancelSearch]);
+        }
         let detail = self.detail.as_mut()?;
         match key {
             Key::Ctrl('c') => return Some(vec![Effect::Quit]),

@@ -112,6 +112,29 @@ fn the_page_of_a_task_is_opened_and_closed() {
 }
 
 #[test]
+fn a_search_is_canceled_by_escape_and_by_movements() {
+    let mut app = sample_app();
+    press(&mut app, "\n");
+    let text = |app: &App| app.visible_message().map(|message| message.text.clone());
+    app.show_search();
+    assert_eq!(text(&app).as_deref(), Some("searching… Esc cancels"));
+    assert_eq!(press(&mut app, "2?"), [], "other keys do not end the search");
+    assert_eq!(press(&mut app, "\x1b"), [], "the list of keys is closed");
+    assert_eq!(text(&app).as_deref(), Some("searching… Esc cancels"));
+    assert_eq!(press(&mut app, "\x1b"), [Effect::CancelSearch]);
+    assert!(app.detail.is_some(), "the page remains open");
+    assert_eq!(text(&app).as_deref(), Some("the search was canceled"));
+    app.show_search();
+    let start = Effect::Output(OutputMove::Start);
+    assert_eq!(press(&mut app, "1g"), [Effect::CancelSearch, start.clone()]);
+    assert_eq!(press(&mut app, "g"), [start]);
+    app.show_search();
+    assert_eq!(press(&mut app, "q"), [Effect::CancelSearch]);
+    assert!(app.detail.is_none());
+    assert_eq!(text(&app), None);
+}
+
+#[test]
 fn durations_and_input_are_asked_for() {
     let mut app = sample_app();
     let extend = |minutes: u64| {

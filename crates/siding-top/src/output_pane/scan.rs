@@ -4,19 +4,19 @@ use std::io;
 
 use siding_core::output::looks_like_error;
 
-use super::{BLOCK_BYTES, ByteSource, OutputPane};
+use super::{BLOCK_BYTES, ByteSource, Direction, OutputPane};
 
 /// The pattern of a search.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Pattern<'p> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pattern {
     /// A text in lower case.
-    Text(&'p str),
+    Text(String),
     /// A line that looks like an error.
     Error,
 }
 
-impl Pattern<'_> {
-    pub(super) fn matches(self, line: &str) -> bool {
+impl Pattern {
+    pub(super) fn matches(&self, line: &str) -> bool {
         match self {
             Self::Text(needle) => line.to_lowercase().contains(needle),
             Self::Error => looks_like_error(line),
@@ -24,73 +24,71 @@ impl Pattern<'_> {
     }
 }
 
-/// The result of a scan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ScanResult {
-    /// A matching line, which starts at this offset.
-    Match(u64),
-    /// No line matches.
-    NoMatch,
-    /// No line matches between the start of the scan and this offset, at which another scan
-    /// continues.
-    Unfinished(u64),
+/// A search between two offsets. It reads a block at a time, so its memory does not depend on the
+/// length of the output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Scan {
+    pub(crate) pattern: Pattern,
+    pub(crate) direction: Direction,
+    pub(super) from: u64,
+    pub(super) to: u64,
 }
 
-/// Finds the first matching line between two offsets. Reads at most about `most` bytes.
-pub(super) fn find_after(
-    from: u64,
-    to: u64,
-    most: u64,
-    pattern: Pattern<'_>,
-    source: &mut dyn ByteSource,
-) -> io::Result<ScanResult> {
-    let mut scan =
-        OutputPane { written: to.min(from.saturating_add(most)), ..OutputPane::default() };
-    scan.clear_from(from);
-    while scan.end < scan.written {
-        let next = (scan.end + BLOCK_BYTES).min(scan.written);
-        scan.load_until(next, source)?;
-        if scan.end < next {
-            break;
+impl Scan {
+    /// Returns the offset of the first matching line in the direction of the search, or `None` if
+    /// there is none. Calls `is_canceled` before each block, and returns `None` if it returns true.
+    pub(crate) fn run(
+        &self,
+        source: &mut dyn ByteSource,
+        is_canceled: &dyn Fn() -> bool,
+    ) -> io::Result<Option<u64>> {
+        match self.direction {
+            Direction::Forward => self.find_first(source, is_canceled),
+            Direction::Backward => self.find_last(source, is_canceled),
         }
-        let found = scan.lines.iter().find(|line| pattern.matches(&line.text));
-        if let Some(line) = found {
-            return Ok(ScanResult::Match(line.offset));
-        }
-        scan.lines.clear();
-        scan.start = scan.end;
     }
-    let last = scan.parser.pending_line();
-    if let Some(line) = last.as_ref().filter(|line| pattern.matches(&line.text)) {
-        return Ok(ScanResult::Match(line.offset));
-    }
-    if scan.end < scan.written || scan.end >= to {
-        return Ok(ScanResult::NoMatch);
-    }
-    // The last line may continue. A line that is longer than the whole part is not read again.
-    let resume = last.map(|line| line.offset).filter(|offset| *offset > from);
-    Ok(ScanResult::Unfinished(resume.unwrap_or(scan.end)))
-}
 
-/// Finds the last matching line before an offset. Reads at most about `most` bytes.
-pub(super) fn find_before(
-    to: u64,
-    most: u64,
-    pattern: Pattern<'_>,
-    source: &mut dyn ByteSource,
-) -> io::Result<ScanResult> {
-    let mut scan = OutputPane { written: to, ..OutputPane::default() };
-    scan.clear_from(to);
-    let least = to.saturating_sub(most);
-    while scan.start > least && scan.load_before(source)? {
-        let found = scan.lines.iter().rev().find(|line| pattern.matches(&line.text));
-        if let Some(line) = found {
-            return Ok(ScanResult::Match(line.offset));
+    fn find_first(
+        &self,
+        source: &mut dyn ByteSource,
+        is_canceled: &dyn Fn() -> bool,
+    ) -> io::Result<Option<u64>> {
+        let mut part = OutputPane::default();
+        part.clear_from(self.from);
+        while part.end < self.to {
+            if is_canceled() {
+                return Ok(None);
+            }
+            let next = (part.end + BLOCK_BYTES).min(self.to);
+            part.load_until(next, source)?;
+            let found = part.lines.iter().find(|line| self.pattern.matches(&line.text));
+            if let Some(line) = found {
+                return Ok(Some(line.offset));
+            }
+            if part.end < next {
+                break;
+            }
+            part.lines.clear();
+            part.start = part.end;
         }
-        scan.lines.clear();
+        let last = part.parser.pending_line();
+        Ok(last.filter(|line| self.pattern.matches(&line.text)).map(|line| line.offset))
     }
-    if scan.start > least || scan.start == 0 {
-        return Ok(ScanResult::NoMatch);
+
+    fn find_last(
+        &self,
+        source: &mut dyn ByteSource,
+        is_canceled: &dyn Fn() -> bool,
+    ) -> io::Result<Option<u64>> {
+        let mut part = OutputPane::default();
+        part.clear_from(self.to);
+        while part.start > self.from && !is_canceled() && part.load_before(source)? {
+            let found = part.lines.iter().rev().find(|line| self.pattern.matches(&line.text));
+            if let Some(line) = found {
+                return Ok(Some(line.offset));
+            }
+            part.lines.clear();
+        }
+        Ok(None)
     }
-    Ok(ScanResult::Unfinished(scan.start))
 }

@@ -107,71 +107,99 @@ fn a_long_output_is_read_in_parts() {
     assert_eq!(shown(&pane)[3], "line 399999");
 }
 
+/// Completes a search, as its thread does. Returns whether it has found a line, which is shown.
+fn complete(pane: &mut OutputPane, step: SearchStep, source: &mut Memory) -> bool {
+    match step {
+        SearchStep::Found => true,
+        SearchStep::NoText => false,
+        SearchStep::Scan(scan) => match scan.run(source, &|| false).unwrap() {
+            Some(offset) => {
+                pane.show_match(offset, source).unwrap();
+                true
+            }
+            None => false,
+        },
+    }
+}
+
+fn search(
+    pane: &mut OutputPane,
+    needle: &str,
+    direction: Direction,
+    source: &mut Memory,
+) -> Option<String> {
+    let step = pane.search(needle, direction, SIZE);
+    complete(pane, step, source).then(|| shown(pane).pop().unwrap())
+}
+
+fn search_first_error(pane: &mut OutputPane, source: &mut Memory) -> bool {
+    let step = SearchStep::Scan(pane.first_error_scan());
+    complete(pane, step, source)
+}
+
 #[test]
 fn a_search_finds_text_outside_of_the_loaded_part() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
-    let mut search = |needle: &str, direction| {
-        let outcome = pane.search(needle, direction, SIZE, &mut source).unwrap();
-        (outcome, shown(&pane).pop().unwrap())
-    };
-    let found = |line: &str| (SearchOutcome::Found, line.to_owned());
+    let mut search = |needle, direction| search(&mut pane, needle, direction, &mut source);
+    let found = |line: &str| Some(line.to_owned());
+    assert_eq!(search("", Direction::Forward), None, "no text was entered");
     assert_eq!(search("LINE 12345", Direction::Backward), found("line 123459"));
     assert_eq!(search("", Direction::Backward), found("line 123458"));
     assert_eq!(search("line 399998", Direction::Forward), found("line 399998"));
-    assert_eq!(search("absent", Direction::Forward).0, SearchOutcome::NotFound);
+    assert_eq!(search("absent", Direction::Forward), None);
+    assert_eq!(search("line 5", Direction::Backward), found("line 59999"));
 }
 
 #[test]
 fn a_search_forward_starts_at_the_first_visible_line() {
     let mut source = numbered(30);
     let mut pane = opened(&mut source);
-    let outcome = pane.search("line 1", Direction::Forward, SIZE, &mut source).unwrap();
-    assert_eq!(outcome, SearchOutcome::NotFound, "the lines above are not searched");
+    let found = search(&mut pane, "line 1", Direction::Forward, &mut source);
+    assert_eq!(found, None, "the lines above are not searched");
     assert!(pane.is_following());
-    let outcome = pane.search("", Direction::Backward, SIZE, &mut source).unwrap();
-    assert_eq!((outcome, pane.hit), (SearchOutcome::Found, Some(19)));
+    assert_eq!(pane.search("", Direction::Backward, SIZE), SearchStep::Found);
+    assert_eq!(pane.hit, Some(19));
     pane.go_to_end(&mut source).unwrap();
-    let outcome = pane.search("line", Direction::Forward, SIZE, &mut source).unwrap();
-    assert_eq!((outcome, pane.hit), (SearchOutcome::Found, Some(26)));
+    assert_eq!(pane.search("line", Direction::Forward, SIZE), SearchStep::Found);
+    assert_eq!(pane.hit, Some(26));
 }
 
 #[test]
-fn a_search_continues_where_it_has_read_its_maximum() {
+fn a_canceled_search_reads_no_further_block() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
-    pane.search_bytes = 1 << 20;
     pane.go_to_start(&mut source).unwrap();
-    let mut search =
-        |needle: &str, direction| pane.search(needle, direction, SIZE, &mut source).unwrap();
-    let mut outcomes = vec![search("line 399999", Direction::Forward)];
-    while outcomes.last() == Some(&SearchOutcome::Unfinished) {
-        outcomes.push(search("", Direction::Forward));
+    for (needle, direction) in
+        [("line 399999", Direction::Forward), ("line 0", Direction::Backward)]
+    {
+        let SearchStep::Scan(scan) = pane.search(needle, direction, SIZE) else {
+            panic!("{needle} is not loaded")
+        };
+        let checks = std::cell::Cell::new(0);
+        let is_canceled = || checks.replace(checks.get() + 1) == 2;
+        assert_eq!(scan.run(&mut source, &is_canceled).unwrap(), None);
+        assert_eq!(checks.get(), 3);
+        assert!(scan.run(&mut source, &|| false).unwrap().is_some());
+        pane.go_to_end(&mut source).unwrap();
     }
-    assert_eq!(outcomes.last(), Some(&SearchOutcome::Found));
-    assert!((3..8).contains(&outcomes.len()), "{outcomes:?}");
-    assert_eq!(search("line 1\u{1}", Direction::Backward), SearchOutcome::Unfinished);
-    assert_eq!(search("line 5", Direction::Backward), SearchOutcome::Unfinished);
-    while search("", Direction::Backward) == SearchOutcome::Unfinished {}
-    assert!(shown(&pane).pop().unwrap().starts_with("line 5"));
 }
 
 #[test]
 fn the_first_error_is_shown() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
-    assert_eq!(pane.go_to_first_error(&mut source).unwrap(), SearchOutcome::NotFound);
+    assert!(!search_first_error(&mut pane, &mut source));
     assert!(pane.is_following());
     assert_eq!(shown(&pane).pop().unwrap(), "line 399999");
     pane.scroll(Direction::Backward, 200_000, SIZE, &mut source).unwrap();
     let before = shown(&pane);
-    pane.search_bytes = 1 << 20;
-    assert_eq!(pane.go_to_first_error(&mut source).unwrap(), SearchOutcome::Unfinished);
+    assert!(!search_first_error(&mut pane, &mut source));
     assert_eq!(shown(&pane), before, "the visible part is the same");
     source.bytes.splice(1_000_003..1_000_003, *b"\nerror: first\n");
     source.bytes.extend_from_slice(b"error: second\n");
     let mut pane = opened(&mut source);
-    assert_eq!(pane.go_to_first_error(&mut source).unwrap(), SearchOutcome::Found);
+    assert!(search_first_error(&mut pane, &mut source));
     assert!(shown(&pane).contains(&"error: first".to_owned()), "{:?}", shown(&pane));
 }
 
