@@ -8,9 +8,9 @@ use siding_model::id::TaskId;
 use super::{DEDUP_DIR, OLD_DEDUP_DIR, QUARANTINE_DIR, StateDir, StoreError};
 use crate::sys::file;
 
-/// Maximum time to wait for the lock of the claims, in milliseconds. A holder needs microseconds,
-/// unless a signal or a debugger has stopped it.
-const LOCK_TIMEOUT_MS: u64 = 200;
+/// Maximum time to wait for the lock of the claims, in milliseconds. A holder needs microseconds, or
+/// tens of milliseconds on a busy machine, unless a signal or a debugger has stopped it.
+const LOCK_TIMEOUT_MS: u64 = 2_000;
 
 impl StateDir {
     /// Claims a command for a task. Returns the earlier task that has claimed the command, if that
