@@ -49,10 +49,13 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
+use siding_core::task::view::ViewDetail;
 
-use crate::context::SHIM_PROGRAM;
+use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
+use crate::{render, stdout};
 
 /// Runs slow commands outside an agent's main loop: moves them to the background without a restart,
 /// watches them, stops them with everything that they started, and reports how they ended.
@@ -224,6 +227,23 @@ fn parse_alone<A: Args>(name: &'static str) -> Option<A> {
     let parser = A::augment_args(clap::Command::new(name));
     let mut matches = parser.try_get_matches_from(words).ok()?;
     A::from_arg_matches_mut(&mut matches).ok()
+}
+
+/// Prints the result of a request to a task's shim: the message, or with `--json` the task with the
+/// message.
+fn print_request_result(
+    root: &StateDir,
+    task: &Task,
+    message: String,
+    is_json: bool,
+) -> Result<(), Failure> {
+    if is_json {
+        let mut view = task.view(root, ViewDetail::Full);
+        view.message = Some(message);
+        return render::json::print(&view);
+    }
+    let text = stdout::wrap_indented(&message, 0, stdout::text_columns());
+    stdout::print_text(&format!("{text}\n"))
 }
 
 /// Parses a duration argument such as `1h30m`.

@@ -149,6 +149,14 @@ impl SplitMix64 {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % bound
     }
+
+    /// Returns one of the elements, or `None` if there are none.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        if from.is_empty() {
+            return None;
+        }
+        from.get(self.next_below(from.len() as u64) as usize).cloned()
+    }
 }
 
 #[cfg(test)]

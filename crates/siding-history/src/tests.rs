@@ -15,11 +15,12 @@ use siding_model::history::{Quantile, Run};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::metrics::Tally;
-use siding_model::outcome::{LeaderEnd, Outcome, Placement};
+use siding_model::outcome::{LeaderEnd, Outcome};
 use siding_model::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, Record};
+use siding_model::sample::sample_task_spec;
 use siding_model::signal::Signal;
-use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{TaskCommand, TaskSpec};
 
 use super::*;
 
@@ -104,36 +105,10 @@ fn leader_ended(code: u8, tree: TreeLiveness) -> TaskEvent {
 
 fn task_spec(task_id: TaskId, text: &str) -> TaskSpec {
     TaskSpec {
-        task_id,
-        session_id: "cli".parse().unwrap(),
-        parent_task: None,
-        name: None,
         command: TaskCommand::Shell { text: text.to_owned(), shell: "bash".to_owned() },
         cwd: "/w".to_owned(),
-        stdin: StdinMode::Null,
-        placement: Placement::Foreground,
         deadline_ms: 1_000,
-        cap_ms: 1_000,
-        deadline_from_background: false,
-        signal: Signal::TERM,
-        grace_ms: 0,
-        on_leader_exit: OnLeaderExit::Linger,
-        keep: false,
-        session_grace_ms: 0,
-        keep_head: 0,
-        keep_tail: 0,
-        same_key: String::new(),
-        duplicate_of: None,
-        separate_stderr: false,
-        trace_parent: None,
-        log_journald: false,
-        monitor: None,
-        wait_for: Vec::new(),
-        stall_after_ms: 45_000,
-        deadline_notice_ms: 0,
-        watch: siding_model::limits::Thresholds::default(),
-        limits: siding_model::limits::Limits::default(),
-        net: siding_model::net::NetPolicy::Unrestricted,
+        ..sample_task_spec(task_id)
     }
 }
 

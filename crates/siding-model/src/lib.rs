@@ -39,6 +39,8 @@ pub mod protocol;
 pub mod record;
 pub mod reminder;
 pub mod retention;
+#[cfg(feature = "test-util")]
+pub mod sample;
 pub mod session_host;
 pub mod settings;
 pub mod shell;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use siding_core::sys::clock;
 use siding_core::task::shim_client::ShimRequestError;
-use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::{TaskWatch, WatchError};
 use siding_model::duration;
 use siding_model::id::TaskId;
@@ -16,7 +15,6 @@ use siding_model::settings::{Key, Settings};
 
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
-use crate::{render, stdout};
 
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
@@ -81,16 +79,7 @@ impl Args {
         let settings = context::load_valid_settings();
         let moved = DeadlineChange::new(&before, &task.state, wanted_ms);
         let message = moved.format_change(id, clock::monotonic_now(), &settings);
-        if self.json {
-            let mut view = task.view(&root, ViewDetail::Full);
-            view.message = Some(message);
-            render::json::print(&view)?;
-        } else {
-            stdout::print_text(&format!(
-                "{}\n",
-                stdout::wrap_indented(&message, 0, stdout::text_columns())
-            ))?;
-        }
+        super::print_request_result(&root, &task, message, self.json)?;
         Ok(ExitCode::SUCCESS)
     }
 

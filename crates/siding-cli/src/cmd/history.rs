@@ -2,7 +2,6 @@
 
 mod text;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::run_history;
 use crate::stdout;
 
 pub(super) use text::{
-    build_filter, count_directories, format_age, format_command, report_no_runs,
+    RunSelection, count_directories, format_age, format_command, report_no_runs,
 };
 
 /// Number of runs that the table lists if `--limit` is not given.
@@ -41,12 +40,8 @@ Examples:
 
 Put words that start with a dash after `--`, as in `siding history -- ls -l`.")]
 pub(crate) struct Args {
-    /// Command to show, or its first words (default: all commands)
-    #[arg(value_name = "COMMAND")]
-    command: Vec<String>,
-    /// Show only runs in this directory
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[command(flatten)]
+    selection: RunSelection,
     /// Maximum number of runs to list (default: 20, with --json all)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -58,7 +53,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let filter = build_filter(&self.command, self.cwd)?;
+        let filter = self.selection.into_filter()?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_RUNS });
         // The query asks for one run more than the limit, to determine whether the table omits

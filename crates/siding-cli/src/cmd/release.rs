@@ -15,7 +15,6 @@ use siding_model::text::one_line;
 
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
-use crate::{render, stdout};
 
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
@@ -60,16 +59,7 @@ impl Args {
             return Err(refusal(id, "it has ended already"));
         }
         let text = format_released(id, &before.processes);
-        if self.json {
-            let mut view = task.view(&root, ViewDetail::Full);
-            view.message = Some(text);
-            render::json::print(&view)?;
-        } else {
-            stdout::print_text(&format!(
-                "{}\n",
-                stdout::wrap_indented(&text, 0, stdout::text_columns())
-            ))?;
-        }
+        super::print_request_result(&root, &task, text, self.json)?;
         // The caller has received the outcome, so the notice of the task's end is acknowledged if
         // the caller's session and the task's session have an owner in common.
         context::mark_consumed(&root, &task.state, Coverage::Status);

@@ -1,6 +1,5 @@
 //! `siding stats`: shows the usual duration and result of each command.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use siding_model::duration::format_duration;
 use siding_model::history::{Quantile, RunSummary, StatsView};
 use siding_model::size::format_size as size;
 
-use super::history::{build_filter, count_directories, format_age, format_command, report_no_runs};
+use super::history::{RunSelection, count_directories, format_age, format_command, report_no_runs};
 use crate::context;
 use crate::failure::Failure;
 use crate::render::color::ColorMode;
@@ -39,12 +38,8 @@ OK is the share of runs that exited with 0, without stopped ones. MEMORY is the
 highest usage measured in any run. RECENT shows the durations of the last ten
 runs, the newest on the right.")]
 pub(crate) struct Args {
-    /// Command to show, or its first words (default: all commands)
-    #[arg(value_name = "COMMAND")]
-    command: Vec<String>,
-    /// Show only runs in this directory
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[command(flatten)]
+    selection: RunSelection,
     /// Maximum number of commands to list (default: 20, with --json all)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
@@ -56,7 +51,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let filter = build_filter(&self.command, self.cwd)?;
+        let filter = self.selection.into_filter()?;
         let mut summaries = run_history::query(&root, |history| history.summaries(&filter))?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_COMMANDS });

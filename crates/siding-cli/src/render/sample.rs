@@ -1,12 +1,10 @@
 //! Sample tasks for tests of the output.
 
-use siding_model::id::{SessionId, TaskId};
 use siding_model::limits::Breach;
-use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
+use siding_model::outcome::{BackgroundReason, LimitKind, Outcome, Placement};
 use siding_model::process::MonotonicMs;
-use siding_model::task_view::{
-    OutputView, PhaseName, PlacementKind, PlacementView, ProcessView, TaskView,
-};
+use siding_model::sample::sample_task_view;
+use siding_model::task_view::{OutputView, PhaseName, ProcessView, TaskView};
 
 /// Returns a breach of the limit on open descriptors.
 pub(crate) fn sample_breach() -> Breach {
@@ -23,56 +21,22 @@ pub(crate) fn sample_breach() -> Breach {
 
 /// Returns a task that has run in the background for 15.003 s.
 pub(crate) fn running_task() -> TaskView {
-    let task_id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
     TaskView {
-        task_id,
-        kind: task_id.kind(),
-        session_id: SessionId::implicit(),
-        name: None,
         command: "npm test".to_owned(),
         cwd: "/home/p".to_owned(),
-        final_cwd: None,
-        adopted: false,
-        sandbox: None,
-        phase: PhaseName::Running,
-        placement: PlacementView {
-            kind: PlacementKind::Background,
-            why: Some(BackgroundReason::Budget),
-        },
-        outcome: None,
-        leader_outcome: None,
-        pipeline_statuses: None,
+        placement: Placement::Background { why: BackgroundReason::Budget }.into(),
         started_at: "2025-11-21T22:41:12.345Z".to_owned(),
-        ended_at: None,
         elapsed_ms: 15_003,
         deadline_at: Some("2025-11-21T23:11:12.345Z".to_owned()),
         shim_pid: Some(400),
         processes: vec![sample_process(401, "npm test")],
-        listening: Vec::new(),
         output: OutputView {
             path: "/s/tasks/b-4k7q0n2m8x5t/output".to_owned(),
             bytes: 1500,
             kept_bytes: 1500,
-            gap: None,
-            lost_bytes: 0,
-            text: None,
-            truncated: false,
+            ..sample_task_view().output
         },
-        attention: None,
-        usage: None,
-        breaches: Vec::new(),
-        net: "host".to_owned(),
-        cgroup: None,
-        monitor: None,
-        ready: None,
-        stop_report: None,
-        duplicate_of: None,
-        parent_task: None,
-        rescues: 0,
-        expected_ms: None,
-        expected_p90_ms: None,
-        expected_runs: None,
-        message: None,
+        ..sample_task_view()
     }
 }
 

@@ -326,11 +326,11 @@ fn journal_path(id: TaskId) -> String {
 mod tests {
     use siding_model::id::TaskKind;
     use siding_model::lifecycle::{TaskEvent, TreeLiveness};
-    use siding_model::outcome::{LeaderEnd, Outcome, Placement};
+    use siding_model::outcome::{LeaderEnd, Outcome};
     use siding_model::process::{BootId, MonotonicMs, ProcRef};
     use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
-    use siding_model::signal::Signal;
-    use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+    use siding_model::sample::sample_task_spec;
+    use siding_model::spec::{TaskCommand, TaskSpec};
 
     use super::*;
     use crate::store::journal_file::JournalFile;
@@ -354,7 +354,7 @@ mod tests {
         change_spec: impl FnOnce(&mut TaskSpec),
     ) -> TaskId {
         let id = root.new_id(TaskKind::LocalBash).unwrap();
-        let mut spec = task_spec(id);
+        let mut spec = sample_task_spec(id);
         change_spec(&mut spec);
         let accepted = AcceptedTask {
             format: BASE_FORMAT,
@@ -393,41 +393,6 @@ mod tests {
         let dir = root.create_task(id).unwrap();
         JournalFile::create(&dir).unwrap().append(&records).unwrap();
         id
-    }
-
-    fn task_spec(task_id: TaskId) -> TaskSpec {
-        TaskSpec {
-            task_id,
-            session_id: "cli".parse().unwrap(),
-            parent_task: None,
-            name: None,
-            command: TaskCommand::Argv { argv: vec!["true".to_owned()] },
-            cwd: "/".to_owned(),
-            stdin: StdinMode::Null,
-            placement: Placement::Foreground,
-            deadline_ms: 1,
-            cap_ms: 1,
-            deadline_from_background: false,
-            signal: Signal::TERM,
-            grace_ms: 0,
-            on_leader_exit: OnLeaderExit::Linger,
-            keep: false,
-            session_grace_ms: 0,
-            keep_head: 0,
-            keep_tail: 0,
-            stall_after_ms: 45_000,
-            deadline_notice_ms: 0,
-            watch: siding_model::limits::Thresholds::default(),
-            limits: siding_model::limits::Limits::default(),
-            net: siding_model::net::NetPolicy::Unrestricted,
-            same_key: String::new(),
-            duplicate_of: None,
-            separate_stderr: false,
-            trace_parent: None,
-            log_journald: false,
-            monitor: None,
-            wait_for: Vec::new(),
-        }
     }
 
     #[test]

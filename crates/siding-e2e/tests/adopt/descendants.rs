@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 use siding_e2e::processes::state;
-use siding_e2e::{Process, Sandbox, eventually, eventually_some, words};
+use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};
 
 use crate::support::{
     adopted_shell, journal, list_tasks, recorded_shell, sandbox, shims, show_task, start_recorded,
@@ -31,15 +31,22 @@ fn marked_processes(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
     names.map(|name| sandbox.wait_for_mark(name)).to_vec()
 }
 
+/// Starts a host that owns a session with this name.
+#[track_caller]
+fn spawn_session_owner(sandbox: &Sandbox, session: &str) -> RunningProgram {
+    let host = sandbox.puppet(&["hang"]).spawn();
+    let owner = host.process().pid.to_string();
+    let open = ["session", "open", session, "--owner-pid", &owner];
+    let _opened = sandbox.siding(&open).run().expect_code(0);
+    host
+}
+
 /// Failure F11: when the host is killed, every process of its adopted command ends after
 /// `session_grace`.
 #[test]
 fn host_end_stops_everything_its_commands_started() {
     let sandbox = sandbox();
-    let host = sandbox.puppet(&["hang"]).spawn();
-    let owner = host.process().pid.to_string();
-    let open = ["session", "open", "chat", "--owner-pid", &owner];
-    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let host = spawn_session_owner(&sandbox, "chat");
     let (script, names) = detaching_children(&sandbox);
     let call = recorded_shell(&sandbox, &format!("{script}\nsleep 60"));
     let call = call.env("SIDING_SESSION", "chat").env("SIDING_SESSION_GRACE", "100ms");
@@ -59,10 +66,7 @@ fn host_end_stops_everything_its_commands_started() {
 #[test]
 fn host_end_is_detected_before_the_task_is_recorded() {
     let sandbox = sandbox();
-    let host = sandbox.puppet(&["hang"]).spawn();
-    let owner = host.process().pid.to_string();
-    let open = ["session", "open", "chat", "--owner-pid", &owner];
-    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let host = spawn_session_owner(&sandbox, "chat");
     let (script, names) = detaching_children(&sandbox);
     let call = adopted_shell(&sandbox, &format!("{script}\nsleep 60"));
     let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
@@ -82,10 +86,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
 #[test]
 fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();
-    let host = sandbox.puppet(&["hang"]).spawn();
-    let owner = host.process().pid.to_string();
-    let open = ["session", "open", "chat", "--owner-pid", &owner];
-    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let host = spawn_session_owner(&sandbox, "chat");
     let (script, names) = detaching_children(&sandbox);
     let call = adopted_shell(&sandbox, &format!("{script}\nsleep 60")).pause_at("adopted");
     let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
@@ -139,10 +140,7 @@ fn short_command_with_surviving_children_is_recorded() {
 #[test]
 fn ended_session_variable_does_not_end_the_command() {
     let sandbox = sandbox();
-    let host = sandbox.puppet(&["hang"]).spawn();
-    let owner = host.process().pid.to_string();
-    let open = ["session", "open", "old", "--owner-pid", &owner];
-    let _opened = sandbox.siding(&open).run().expect_code(0);
+    let host = spawn_session_owner(&sandbox, "old");
     host.process().kill();
     let _gone = host.wait();
     for name in ["old", "never-opened", "not a name"] {

@@ -2,7 +2,7 @@
 
 use siding_e2e::{Invocation, Sandbox};
 
-use super::agent_with_script;
+use super::{agent_with_script, sandbox};
 
 /// Prepares `siding agent` with a small model that answers from the script `labels`.
 fn agent_with_label_model(sandbox: &Sandbox, script: &str, labels: &str) -> Invocation {
@@ -24,8 +24,7 @@ const CALL_THEN_SLOW_ANSWER: &str = r#"
 
 #[test]
 fn label_is_shown_while_the_model_answers() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let labels =
         "[[answer]]\nexpect = '(?s)\\Alist_tasks \\{\\}\\n-> .*'\ntext = \"Read the to-do list\"\n";
     let done = agent_with_label_model(&sandbox, CALL_THEN_SLOW_ANSWER, labels).run().expect_code(0);
@@ -36,8 +35,7 @@ fn label_is_shown_while_the_model_answers() {
 /// Promise P128: a label that never arrives or whose request fails does not affect the turn.
 #[test]
 fn slow_or_failed_label_does_not_affect_the_turn() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let never = "[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
     let fails = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let immediate_answer = CALL_THEN_SLOW_ANSWER.replace("delay_ms = 3000", "");

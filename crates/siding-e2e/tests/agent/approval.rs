@@ -1,8 +1,6 @@
 //! The guard's verdicts on commands of siding's own agent.
 
-use siding_e2e::Sandbox;
-
-use super::agent_with_script;
+use super::{agent_with_script, sandbox};
 
 /// A command that the guard denies, then one that needs a person's approval.
 const DENIED_AND_DOUBTFUL_CALLS: &str = r#"
@@ -17,8 +15,7 @@ const DENIED_AND_DOUBTFUL_CALLS: &str = r#"
 
 #[test]
 fn denied_or_unapproved_command_is_not_run_and_says_why() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let answer = r#"
         [[answer]]
         expect = '(?s)\Anot run: .*`rm -rf /`.*not run: a person must approve.*sudo'
@@ -32,8 +29,7 @@ fn denied_or_unapproved_command_is_not_run_and_says_why() {
 
 #[test]
 fn yes_to_ask_approves_questions_but_not_denials() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let answer = r#"
         [[answer]]
         expect = '(?s)\Anot run: .*`rm -rf /`.*b-[0-9a-z]{12}  exited [0-9]+'

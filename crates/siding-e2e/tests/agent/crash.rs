@@ -1,9 +1,10 @@
 //! Tests of crash safety, which kill an agent and then resume it.
 
-use siding_e2e::{Sandbox, eventually, eventually_some, write_scripted_server};
+use siding_e2e::{eventually, eventually_some, write_scripted_server};
 
 use super::{
-    agent_with_script, entries_of_kind, transcript, wait_for_session, wait_until_said_command,
+    agent_with_script, entries_of_kind, sandbox, transcript, wait_for_session,
+    wait_until_said_command,
 };
 
 /// A session grace that is long enough to keep the commands running until the agent is resumed.
@@ -13,8 +14,7 @@ const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
 /// the command's end is delivered once.
 #[test]
 fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let ran = sandbox.path("ran");
     let wait = wait_until_said_command(&sandbox, "I wait for");
     let command = format!("echo x >> {}; {wait}; echo over", ran.display());
@@ -62,8 +62,7 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
 /// result of the call, finds the monitor again.
 #[test]
 fn resumed_agent_finds_the_monitor_that_it_was_starting() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let server = write_scripted_server(&sandbox, "up");
     let script = r#"
         [[answer]]
@@ -123,8 +122,7 @@ fn agent_killed_at_any_line_repeats_and_loses_nothing() {
 
 /// Kills an agent once its transcript has `lines` lines, and the resumed agent three lines later.
 fn kill_after_lines(lines: usize) {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]

@@ -2,8 +2,8 @@
 
 use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 
-use super::agent_with_script;
 use super::terminal::{CTRL_D, TerminalSession};
+use super::{agent_with_script, sandbox};
 
 /// Runs a conversation of one turn and returns the id of its session.
 #[track_caller]
@@ -43,8 +43,7 @@ const WRITE_NOTES_SCRIPT: &str = r#"
 
 #[test]
 fn dream_writes_notes_that_the_next_one_receives() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let session = finished_conversation(&sandbox);
     let would =
         dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &["--dry-run"]).run().expect_code(0);
@@ -66,8 +65,7 @@ fn dream_writes_notes_that_the_next_one_receives() {
 /// `SIDING_SESSION` still names it.
 #[test]
 fn dream_of_an_ended_session_belongs_to_the_implicit_session() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let session = finished_conversation(&sandbox);
     let args = ["--background", "--json"];
     let started = dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &args)
@@ -85,8 +83,7 @@ fn dream_of_an_ended_session_belongs_to_the_implicit_session() {
 /// file.
 #[test]
 fn stopped_dream_leaves_the_notes_unchanged() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let session = finished_conversation(&sandbox);
     std::fs::create_dir_all(sandbox.path(".siding")).expect("test path");
     std::fs::write(sandbox.path(".siding/memory.md"), "- mine\n").expect("test file");
@@ -110,8 +107,7 @@ fn stopped_dream_leaves_the_notes_unchanged() {
 /// A dream ends at its deadline like every task.
 #[test]
 fn dream_ends_at_its_deadline() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let session = finished_conversation(&sandbox);
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
     let _over =
@@ -123,8 +119,7 @@ fn dream_ends_at_its_deadline() {
 /// the notes.
 #[test]
 fn dream_during_a_turn_is_refused() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -148,8 +143,7 @@ fn dream_during_a_turn_is_refused() {
 
 #[test]
 fn dream_usage_errors_name_the_fix() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let none = sandbox.siding(&["dream", "--model", "script:x"]).run().expect_code(125);
     assert!(none.stderr_text().contains("--session ID"), "{none}");
     let gone = dream_call(&sandbox, "nowhere", WRITE_NOTES_SCRIPT, &[]).run().expect_code(125);
@@ -185,8 +179,7 @@ fn dream_task_ids(sandbox: &Sandbox) -> Vec<String> {
 
 #[test]
 fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let note = r#"
         [[answer]]
         expect = '(?s)no notes yet.*user: look around.*agent: I have looked'
@@ -216,8 +209,7 @@ fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
 
 #[test]
 fn next_turn_stops_a_running_dream() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
     let next = "[[answer]]\ntext = \"I am awake.\"\n";
     let mut talk = start_idle_session(&sandbox, slow, next);
@@ -240,8 +232,7 @@ fn next_turn_stops_a_running_dream() {
 /// unchanged.
 #[test]
 fn dream_ends_when_its_agent_is_killed() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let talk = start_idle_session(&sandbox, "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n", "");
     let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
     eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
@@ -258,8 +249,7 @@ fn dream_ends_when_its_agent_is_killed() {
 /// When the client that waits for a dream is killed, the dream continues and writes the notes.
 #[test]
 fn dream_continues_when_its_waiting_client_is_killed() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let session = finished_conversation(&sandbox);
     let slow = WRITE_NOTES_SCRIPT.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
     let waiting = dream_call(&sandbox, &session, &slow, &[]).spawn();
@@ -276,8 +266,7 @@ fn dream_continues_when_its_waiting_client_is_killed() {
 /// requests. An invalid value of the variable is reported when the agent starts.
 #[test]
 fn dream_needs_an_explicit_setting() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let mut terminal = siding_e2e::Terminal::new(80, 24);
     let answer = "[[answer]]\ntext = \"x\"\n";
     let wrong = agent_with_script(&sandbox, answer, &[])

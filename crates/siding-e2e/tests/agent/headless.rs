@@ -2,12 +2,11 @@
 
 use siding_e2e::{Sandbox, write_scripted_server};
 
-use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
+use super::{agent_with_script, entries_of_kind, sandbox, transcript, wait_until_said_command};
 
 #[test]
 fn command_result_is_returned_to_the_model() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         expect = "^say hello$"
@@ -28,8 +27,7 @@ fn command_result_is_returned_to_the_model() {
 /// its turn.
 #[test]
 fn end_of_a_background_task_wakes_the_model() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -61,8 +59,7 @@ fn end_of_a_background_task_wakes_the_model() {
 /// does not exit with 0.
 #[test]
 fn task_running_at_the_drain_timeout_is_stopped_and_reported() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -86,8 +83,7 @@ fn task_running_at_the_drain_timeout_is_stopped_and_reported() {
 
 #[test]
 fn command_continues_in_the_background_at_its_budget() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -115,8 +111,7 @@ fn command_continues_in_the_background_at_its_budget() {
 
 #[test]
 fn turn_limit_and_provider_errors_end_the_run() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let call = "[[answer]]\n[[answer.call]]\ntool = \"task_list\"\ninput = {}\n";
     let args = ["-p", "loop", "--max-turns", "3"];
     let done = agent_with_script(&sandbox, &call.repeat(9), &args).run().expect_code(1);
@@ -137,8 +132,7 @@ fn turn_limit_and_provider_errors_end_the_run() {
 /// the command that starts the MCP server.
 #[test]
 fn change_reported_by_an_mcp_monitor_wakes_the_model() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let server = write_scripted_server(&sandbox, "up");
     let script = r#"
         [[answer]]
@@ -203,8 +197,7 @@ fn small_context_limit_triggers_an_earlier_summary() {
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {
-        let mut sandbox = Sandbox::new();
-        sandbox.expect_clean();
+        let sandbox = sandbox();
         let script = r#"
             [[answer]]
             [[answer.call]]

@@ -23,6 +23,13 @@ mod validator;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 
+/// Returns a sandbox whose test must end all processes.
+fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    sandbox
+}
+
 /// Prepares `siding agent` with a model that answers from a script.
 fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
     let file = sandbox.path("script.toml");

@@ -1,17 +1,16 @@
 //! The order and the content of the results, notices, reminders and summaries that the model
 //! receives.
 
-use siding_e2e::{Sandbox, eventually};
+use siding_e2e::eventually;
 
 use super::terminal::{CTRL_D, TerminalSession};
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, sandbox, transcript};
 
 /// Promise P121: results and notices are sent in one message, results first, because the API
 /// requires the results directly after the calls.
 #[test]
 fn results_and_notices_share_one_message_results_first() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     // The task ends while the calls of the next answer run: the second of them waits until the task
     // and the first call are closed.
     let script = r#"
@@ -58,8 +57,7 @@ fn results_and_notices_share_one_message_results_first() {
 /// agent afterwards.
 #[test]
 fn end_during_another_call_wakes_the_agent_after_the_results() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -91,8 +89,7 @@ fn end_during_another_call_wakes_the_agent_after_the_results() {
 /// Promise P68: a reminder mentions an unread background task once.
 #[test]
 fn unread_background_task_is_mentioned_once() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -124,8 +121,7 @@ fn unread_background_task_is_mentioned_once() {
 /// Promise P68: every twentieth batch lists all running tasks.
 #[test]
 fn running_tasks_are_listed_every_twentieth_batch() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let list_call = "[[answer]]\n[[answer.call]]\ntool = \"list_tasks\"\n";
     let silent = "[[answer]]\nexpect = '\\A[^B]*\\z'\n[[answer.call]]\ntool = \"list_tasks\"\n";
     let start_task = r#"
@@ -154,8 +150,7 @@ fn running_tasks_are_listed_every_twentieth_batch() {
 /// tasks.
 #[test]
 fn running_tasks_are_listed_after_a_context_summary() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         usage = { input = 160000 }
@@ -183,8 +178,7 @@ fn running_tasks_are_listed_after_a_context_summary() {
 
 #[test]
 fn read_only_tools_run_concurrently_up_to_the_limit() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     std::fs::write(sandbox.path("text"), "a line\n").expect("test file");
     let call = "[[answer.call]]\ntool = \"read_file\"\ninput = { path = \"text\" }\n";
     let script = format!("[[answer]]\n{}[[answer]]\ntext = \"read\"\n", call.repeat(12));

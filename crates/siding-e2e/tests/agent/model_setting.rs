@@ -1,11 +1,10 @@
 //! The variable `SIDING_MODEL`, the default of `--model`.
 
-use siding_e2e::Sandbox;
+use super::sandbox;
 
 #[test]
 fn model_variable_applies_to_agent_dream_and_workflow() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let file = sandbox.path("model.toml");
     std::fs::write(&file, "[[answer]]\ntext = \"It is me.\"\n").expect("test file");
     let model = format!("script:{}", file.display());

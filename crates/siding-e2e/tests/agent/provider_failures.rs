@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use siding_e2e::Sandbox;
 
 use super::messages_api::{InjectedFault, MessagesApi};
+use super::sandbox;
 use super::terminal::{CTRL_D, TerminalSession};
 
 const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
@@ -23,8 +23,7 @@ const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
 /// command runs twice.
 #[test]
 fn conversation_survives_provider_failures() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     std::fs::write(sandbox.path("setup.toml"), "").expect("test directory");
     let file = format!("{}/../../docs/agent/packages.toml", env!("CARGO_MANIFEST_DIR"));
     let script = std::fs::read_to_string(file).expect("the entry exists");
@@ -68,8 +67,7 @@ fn conversation_survives_provider_failures() {
 /// The terminal shows the received part of an answer before the server sends the remaining part.
 #[test]
 fn partial_answer_is_shown_while_the_rest_is_pending() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let words = "The first words come early. ".repeat(4);
     let script = format!("[[answer]]\ntext = \"{words}And these last.\"\n");
     let server = MessagesApi::start(&script, &[(0, InjectedFault::HeldHalf)]);

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use siding_e2e::{AgentServer, Sandbox, eventually, eventually_some};
 
 use super::terminal::{CTRL_D, TerminalSession};
-use super::{agent_with_script, wait_until_said_command};
+use super::{agent_with_script, sandbox, wait_until_said_command};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
@@ -33,8 +33,7 @@ fn task_of_kind(sandbox: &Sandbox, kind: &str) -> Option<serde_json::Value> {
 
 #[test]
 fn remote_agents_answer_arrives_as_a_notice() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let server = start_peer(
         &sandbox,
         &r#"
@@ -68,8 +67,7 @@ fn remote_agents_answer_arrives_as_a_notice() {
 
 #[test]
 fn foreground_remote_agent_call_returns_the_answer() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let server = start_peer(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
     let script = remote_agent_call(&server.url(), ", background = false, budget = 60")
         + r#"
@@ -88,8 +86,7 @@ fn foreground_remote_agent_call_returns_the_answer() {
 /// Stopping the local task cancels the remote task, whose agent ends with its own tasks.
 #[test]
 fn stop_cancels_the_task_at_the_remote_agent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let server = start_peer(
         &sandbox,
         "[[answer]]\n[[answer.call]]\ntool = \"bash\"\ninput = { command = \"sleep 300\" }\n",
@@ -136,8 +133,7 @@ fn stop_cancels_the_task_at_the_remote_agent() {
 /// background tasks running.
 #[test]
 fn interrupt_ends_a_foreground_remote_agent_call() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let silent_peer = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", silent_peer.local_addr().expect("a local address"));
     let script = r#"
@@ -175,8 +171,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
 /// be recalled. The tool rejects a token where it expects the name of a variable.
 #[test]
 fn remote_agent_needs_approval_and_rejects_a_literal_token() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = remote_agent_call("https://build.invalid", "")
         + r#"
         [[answer.call]]
@@ -195,8 +190,7 @@ fn remote_agent_needs_approval_and_rejects_a_literal_token() {
 /// A rule that denies the program `siding` also denies `remote_agent`, even with `--yes-to ask`.
 #[test]
 fn guard_rule_applies_to_remote_agent_calls() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let rule = "[[rule]]\nname = \"no-peers\"\nverdict = \"deny\"\nreason = \"we work alone\"\n\
                 [[rule.when]]\nprogram = [\"siding\"]\n";
     std::fs::create_dir(sandbox.path(".siding")).expect("test directory");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use siding_e2e::{Sandbox, eventually, output_schema};
 
-use super::{agent_with_script, wait_for_session};
+use super::{agent_with_script, sandbox, wait_for_session};
 use crate::validator::Schema;
 
 /// Parses one JSON object per line and asserts that each matches the schema `agent_stream`.
@@ -44,8 +44,7 @@ const SCRIPT: &str = r#"
 
 #[test]
 fn every_event_is_one_line_valid_by_the_schema() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let gate = sandbox.path("gate");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let fifo = rustix::fs::FileType::Fifo;
@@ -133,8 +132,7 @@ fn killed_agent_leaves_complete_lines_to_a_slow_reader() {
 
 #[test]
 fn failed_agent_reports_the_error_in_its_last_line() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let args = ["-p", "go", "--output-format", "stream-json"];
     let done = agent_with_script(&sandbox, script, &args).run().expect_code(1);

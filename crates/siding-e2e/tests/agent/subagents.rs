@@ -3,7 +3,7 @@
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
-use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
+use super::{agent_with_script, entries_of_kind, sandbox, transcript, wait_until_said_command};
 
 /// Writes the script of a subagent and returns the name of its model.
 fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
@@ -56,8 +56,7 @@ fn wait_for_subagent(sandbox: &Sandbox) -> (String, Process) {
 
 #[test]
 fn subagents_final_answer_arrives_as_a_notice() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_subagent_script(
         &sandbox,
         &r#"
@@ -112,8 +111,7 @@ fn subagents_final_answer_arrives_as_a_notice() {
 
 #[test]
 fn foreground_subagent_returns_its_answer() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_subagent_script(&sandbox, "[[answer]]\ntext = \"There are 3.\"\n");
     let script = spawn_agent_call(&model, ", background = false, budget = 50")
         + r#"
@@ -130,8 +128,7 @@ fn foreground_subagent_returns_its_answer() {
 /// these tasks when the subagent ends.
 #[test]
 fn parent_inherits_the_tasks_of_a_finished_subagent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_subagent_script(
         &sandbox,
         &r#"
@@ -175,8 +172,7 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
 /// notices.
 #[test]
 fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let starts = r#"
         [[answer]]
         [[answer.call]]
@@ -226,8 +222,7 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
 
 #[test]
 fn subagents_and_their_tasks_end_with_a_killed_agent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let starts = r#"
         [[answer]]
         [[answer.call]]
@@ -259,8 +254,7 @@ fn subagents_and_their_tasks_end_with_a_killed_agent() {
 
 #[test]
 fn resumed_agent_receives_the_answer_of_its_subagent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_subagent_script(
         &sandbox,
         r#"
@@ -304,8 +298,7 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
 
 #[test]
 fn subagent_count_and_depth_limits_are_enforced() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let deeper = r#"
         [[answer]]
         [[answer.call]]
@@ -335,8 +328,7 @@ fn subagent_count_and_depth_limits_are_enforced() {
 
 #[test]
 fn stopping_a_subagent_stops_its_tasks() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let starts = r#"
         [[answer]]
         [[answer.call]]
@@ -369,8 +361,7 @@ fn stopping_a_subagent_stops_its_tasks() {
 /// `tools` restricts the tools of a subagent; a subagent never has a tool that its parent lacks.
 #[test]
 fn subagent_has_at_most_the_tools_of_its_parent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_subagent_script(
         &sandbox,
         r#"
@@ -413,8 +404,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
 /// commands, including a `siding run` in a command, unless the call sets a budget.
 #[test]
 fn default_budget_does_not_apply_to_a_subagent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let run = sandbox.siding_line(&["run", "--", "sleep 0.6; echo inner"]);
     let wait = wait_until_said_command(&sandbox, "Good.");
     let model = write_subagent_script(

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually, write_scripted_server};
 
-use super::agent_with_script;
+use super::{agent_with_script, sandbox};
 
 /// A script answer that does not arrive during the test.
 const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
@@ -96,8 +96,7 @@ fn outcome(sandbox: &Sandbox, id: &str) -> Value {
 /// notice.
 #[test]
 fn every_task_kind_can_be_listed_read_stopped_and_notified() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let AgentWithTasks { agent, tasks, _peer_listener: _silent } =
         start_with_task_of_each_kind(&sandbox);
     for (kind, task) in &tasks {
@@ -128,8 +127,7 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
 /// runs in the agent's process.
 #[test]
 fn every_task_kind_ends_when_its_agent_is_killed() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let AgentWithTasks { agent, mut tasks, _peer_listener: _silent } =
         start_with_task_of_each_kind(&sandbox);
     drop(agent);
@@ -151,8 +149,7 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
 /// other files.
 #[test]
 fn subagent_ends_at_its_deadline() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     std::fs::write(sandbox.path("subagent.toml"), NEVER_ANSWERS).expect("test file");
     let script = r#"
         [[answer]]

@@ -1,20 +1,17 @@
 //! `send_message`: messages between the agents of one process.
 
-use siding_e2e::Sandbox;
-
 use super::teammates::{
     list_tasks_of_kind, spawn_teammate_call, task_output, teammate_task, write_teammate_script,
 };
 use super::terminal::{CTRL_D, TerminalSession};
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, sandbox, transcript};
 
 /// A teammate receives work, reports the result, becomes idle, and receives more work with its
 /// context intact. Both agents send messages. The host exits when the teammate is idle, without
 /// losing work.
 #[test]
 fn idle_teammate_resumes_on_a_message_and_both_can_send() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -86,8 +83,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
 /// Agents can distinguish the messages of teammates from those of a person.
 #[test]
 fn teammates_exchange_messages() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let sends_message = |to: &str, text: &str| {
         format!(
             "[[answer]]\n[[answer.call]]\ntool = \"send_message\"\n\
@@ -124,8 +120,7 @@ fn teammates_exchange_messages() {
 /// A message from a teammate wakes a lead at a terminal and is shown there.
 #[test]
 fn teammate_message_is_shown_in_the_terminal() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"It is <fine>.\"\n");
     let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"So it is fine.\"\n";

@@ -4,7 +4,7 @@ use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
 use super::terminal::{CTRL_D, TerminalSession};
-use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
+use super::{agent_with_script, entries_of_kind, sandbox, transcript, wait_for_session};
 
 /// Writes the script of a teammate and returns the name of its model.
 pub(super) fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str) -> String {
@@ -44,8 +44,7 @@ pub(super) fn task_output(sandbox: &Sandbox, task: &Value) -> String {
 /// teammate sends after the task's end.
 #[test]
 fn agent_waits_for_the_tasks_of_an_idle_teammate() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -83,8 +82,7 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
 /// does not exit with 0.
 #[test]
 fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -114,8 +112,7 @@ fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
 /// the resumed agent receives the notice.
 #[test]
 fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -174,8 +171,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
 /// requests, and receives one message about the limit.
 #[test]
 fn agent_waits_for_the_task_of_a_teammate_without_requests() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -214,8 +210,7 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
 /// earlier.
 #[test]
 fn stopped_teammate_releases_its_todo_items() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -267,8 +262,7 @@ fn stopped_teammate_releases_its_todo_items() {
 /// messages to it.
 #[test]
 fn stopping_a_teammate_stops_its_tasks() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(
         &sandbox,
         "tester",
@@ -306,8 +300,7 @@ fn stopping_a_teammate_stops_its_tasks() {
 
 #[test]
 fn teammate_ends_at_its_deadline() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
     let script = spawn_teammate_call("tester", &model, ", timeout = 2")
         + r#"
@@ -330,8 +323,7 @@ fn teammate_ends_at_its_deadline() {
 /// teammate.
 #[test]
 fn teammate_tool_errors_name_the_fix() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
     let call = |tool: &str, input: &str| {
         format!("[[answer.call]]\ntool = \"{tool}\"\ninput = {{ {input} }}\n")
@@ -369,8 +361,7 @@ fn teammate_tool_errors_name_the_fix() {
 /// An interrupt during `spawn_teammate` leaves no teammate.
 #[test]
 fn interrupted_spawn_leaves_no_teammate() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
     // `spawn_teammate` waits for an early failure of the task until `SIDING_SETTLE` has passed, so
     // the interrupt arrives during the call.
@@ -392,8 +383,7 @@ fn interrupted_spawn_leaves_no_teammate() {
 /// teammates.
 #[test]
 fn restricted_tools_are_inherited_without_teammate_tools() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let one = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
     let script = spawn_teammate_call("tester", &one, "")
         + &format!(

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use siding_core::sys::tty;
 use siding_e2e::{Invocation, RunningProgram, Sandbox, Terminal, eventually, processes};
 
-use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
+use super::{agent_with_script, entries_of_kind, sandbox, transcript, wait_until_said_command};
 
 const CTRL_B: &str = "\x02";
 const CTRL_C: &str = "\x03";
@@ -82,8 +82,7 @@ fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
 
 #[test]
 fn prompt_is_answered_and_the_terminal_restored() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         expect = '^say hel你o$'
@@ -112,8 +111,7 @@ fn prompt_is_answered_and_the_terminal_restored() {
 /// end wakes the idle agent.
 #[test]
 fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let may_end = sandbox.path("may-end");
     let command = format!(
         "echo begun $$; until [ -e {} ]; do sleep 0.05; done; echo over $$",
@@ -160,8 +158,7 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
 /// tasks, after a warning.
 #[test]
 fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -210,8 +207,7 @@ fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
 #[test]
 fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131)] {
-        let mut sandbox = Sandbox::new();
-        sandbox.expect_clean();
+        let sandbox = sandbox();
         let script = r#"
             [[answer]]
             [[answer.call]]
@@ -262,8 +258,7 @@ fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
 
 #[test]
 fn stalled_terminal_delays_neither_tasks_nor_notices() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let mut talk = start_at_stalled_terminal(&sandbox);
     eventually("the agent is woken although the terminal accepts nothing", || {
         sandbox.path("woken").exists()
@@ -281,8 +276,7 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
 #[test]
 fn signal_ends_an_agent_at_a_stalled_terminal() {
     for signal in [Signal::TERM, Signal::HUP] {
-        let mut sandbox = Sandbox::new();
-        sandbox.expect_clean();
+        let sandbox = sandbox();
         let talk = start_at_stalled_terminal(&sandbox);
         talk.agent.signal(signal);
         let TerminalSession { terminal, agent, initial_modes: before } = talk;
@@ -294,8 +288,7 @@ fn signal_ends_an_agent_at_a_stalled_terminal() {
 
 #[test]
 fn closing_the_terminal_ends_the_agent() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let talk = TerminalSession::start(&sandbox, "[[answer]]\ntext = \"Never said.\"\n");
     let TerminalSession { terminal, agent, .. } = talk;
     terminal.close();
@@ -306,8 +299,7 @@ fn closing_the_terminal_ends_the_agent() {
 /// agent's modes again.
 #[test]
 fn suspended_agent_restores_the_terminal_until_continued() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let mut talk = TerminalSession::start(&sandbox, "[[answer]]\ntext = \"Here I am.\"\n");
     talk.terminal.send_keys(CTRL_Z);
     let pid = talk.agent.process().pid;
@@ -351,8 +343,7 @@ fn panic_restores_the_terminal() {
 /// end of the turn.
 #[test]
 fn input_during_a_turn_is_sent_with_the_tool_results() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let may_end = sandbox.path("may-end");
     let script = format!(
         r#"
@@ -382,8 +373,7 @@ fn input_during_a_turn_is_sent_with_the_tool_results() {
 
 #[test]
 fn doubtful_command_asks_the_user_for_approval() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -415,8 +405,7 @@ fn doubtful_command_asks_the_user_for_approval() {
 
 #[test]
 fn agent_works_in_a_small_terminal() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         text = "一二三四五六七八九十 and words after them"
@@ -436,8 +425,7 @@ fn agent_works_in_a_small_terminal() {
 /// `--resume` at a terminal shows the earlier conversation and continues it.
 #[test]
 fn conversation_can_be_resumed_at_a_terminal() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script =
         "[[answer]]\ntext = \"First.\"\n[[answer]]\nexpect = '^again$'\ntext = \"Second.\"\n";
     let done = agent_with_script(&sandbox, script, &["-p", "begin"]).run().expect_code(0);

@@ -2,7 +2,7 @@
 
 use siding_e2e::Sandbox;
 
-use super::{entries_of_kind, transcript};
+use super::{entries_of_kind, sandbox, transcript};
 
 /// Returns the `--model` value for a script in docs/agent, and the prompt in the script's first
 /// line.
@@ -66,8 +66,7 @@ fn tutorial_prompts_run_with_pip_and_npm() {
     if !is_installed("pip") || !is_installed("npm") {
         return;
     }
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let report = run_documented_script(&sandbox, "project");
     assert_eq!(report["text"], "The project is set up, and pip list has completed.");
     let report = run_documented_script(&sandbox, "npm");
@@ -89,8 +88,7 @@ fn notice_count(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
 /// The scripts `setup` and `install` need no program except a shell.
 #[test]
 fn setup_and_install_prompts_run() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let report = run_documented_script(&sandbox, "setup");
     let text = report["text"].as_str().expect("a text");
     assert!(text.starts_with("The project is set up"), "{report:#}");
@@ -104,8 +102,7 @@ fn setup_and_install_prompts_run() {
 /// needs no file of the directory.
 #[test]
 fn packages_prompt_runs_a_background_list() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let report = run_documented_script(&sandbox, "packages");
     let text = report["text"].as_str().expect("a text");
     assert!(text.ends_with("is one of the last."), "{report:#}");

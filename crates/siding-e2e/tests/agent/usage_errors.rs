@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use siding_e2e::Sandbox;
 
-use super::{agent_with_script, wait_for_session};
+use super::{agent_with_script, sandbox, wait_for_session};
 
 #[test]
 fn agent_usage_errors_name_the_fix() {
@@ -45,8 +45,7 @@ fn missing_or_blank_prompt_is_an_error() {
 /// For an ambiguous id prefix, the tool result lists the matching tasks.
 #[test]
 fn ambiguous_task_id_lists_the_candidates() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -69,8 +68,7 @@ fn ambiguous_task_id_lists_the_candidates() {
 
 #[test]
 fn agent_works_with_a_closed_stdout() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let script = r#"
         [[answer]]
         text = "I write a file."
@@ -90,8 +88,7 @@ fn agent_works_with_a_closed_stdout() {
 /// `--resume` without other options repeats the failed request with the model of the conversation.
 #[test]
 fn failed_conversation_resumes_with_the_same_model() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
+    let sandbox = sandbox();
     let refused = "[[answer]]\nerror = { status = 401, message = \"no such key\" }\n";
     let done = agent_with_script(&sandbox, refused, &["-p", "hello"]).run().expect_code(1);
     assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());

@@ -29,21 +29,11 @@ fn read_records(sandbox: &Sandbox, id: &str) -> Vec<Record> {
 }
 
 fn matched_batches(sandbox: &Sandbox, id: &str) -> Vec<MatchedBatch> {
-    let of = |record| match record {
-        Record::Matched { text, lines, dropped, .. } => Some((text, lines, dropped)),
-        Record::Accepted(_)
-        | Record::Event { .. }
-        | Record::Rescued { .. }
-        | Record::OutputLost { .. }
-        | Record::Stalled(_)
-        | Record::Resumed { .. }
-        | Record::Limit(_)
-        | Record::Expiring { .. }
-        | Record::Ready(_)
-        | Record::Denied { .. }
-        | Record::Closed(_) => None,
+    let batch = |record| {
+        let Record::Matched { text, lines, dropped, .. } = record else { return None };
+        Some((text, lines, dropped))
     };
-    read_records(sandbox, id).into_iter().filter_map(of).collect()
+    read_records(sandbox, id).into_iter().filter_map(batch).collect()
 }
 
 fn total_lines(batches: &[MatchedBatch]) -> u64 {
@@ -140,19 +130,9 @@ fn after_a_burst_one_batch_per_second_is_reported() {
     eventually("seven batches are recorded", || matched_batches(&sandbox, &id).len() >= 7);
     let moments: Vec<u64> = read_records(&sandbox, &id)
         .iter()
-        .filter_map(|record| match record {
-            Record::Matched { at, .. } => Some(at.0),
-            Record::Accepted(_)
-            | Record::Event { .. }
-            | Record::Rescued { .. }
-            | Record::OutputLost { .. }
-            | Record::Stalled(_)
-            | Record::Resumed { .. }
-            | Record::Limit(_)
-            | Record::Expiring { .. }
-            | Record::Ready(_)
-            | Record::Denied { .. }
-            | Record::Closed(_) => None,
+        .filter_map(|record| {
+            let Record::Matched { at, .. } = record else { return None };
+            Some(at.0)
         })
         .collect();
     // The sixth record follows the first by one second, and the seventh follows by two.

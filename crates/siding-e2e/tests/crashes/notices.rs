@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use siding_e2e::tree_plan::SplitMix64;
-use siding_e2e::{Process, ProgramOutput, RunningProgram, Sandbox, eventually, processes};
+use siding_e2e::{ProgramOutput, RunningProgram, Sandbox, eventually};
 
 use crate::failpoints::{ExpectedRecord, FAILPOINT_TABLE, Trigger};
+use crate::random_kills::kill_random_process;
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
@@ -120,35 +121,22 @@ struct RandomRun {
 }
 
 impl RandomRun {
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        if from.is_empty() {
-            return None;
-        }
-        from.get(self.dice.next_below(from.len() as u64) as usize).cloned()
-    }
-
     fn start_task(&mut self) {
         let kind = self
+            .dice
             .pick(&[TaskKind::Brief, TaskKind::Brief, TaskKind::Stubborn])
             .expect("the list is not empty");
         let flags: &[&str] =
-            self.pick(&[&["--background"][..], &[]]).expect("the list is not empty");
+            self.dice.pick(&[&["--background"][..], &[]]).expect("the list is not empty");
         self.callers.push(Task::new(kind).run(&self.sandbox, flags).spawn());
     }
 
     fn step(&mut self) {
         match self.dice.next_below(8) {
-            // Kill a shim of a random task or, less often, any process of that task.
             0 | 1 => {
                 let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
-                let Some(id) = self.pick(&ids) else { return };
-                let shims = state::shims(&id);
-                let members = processes::with_birthmark(&id);
-                let candidates: &[Process] =
-                    if self.dice.next_below(4) > 0 { &shims } else { &members };
-                if let Some(victim) = self.pick(candidates) {
-                    victim.kill();
-                }
+                let Some(id) = self.dice.pick(&ids) else { return };
+                kill_random_process(&mut self.dice, &id);
             }
             2 if !self.callers.is_empty() => {
                 let index = self.dice.next_below(self.callers.len() as u64) as usize;
@@ -171,7 +159,7 @@ impl RandomRun {
                 self.other_calls.clear();
                 let commands: [&[&str]; 3] =
                     [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
-                let command = self.pick(&commands).expect("the list is not empty");
+                let command = self.dice.pick(&commands).expect("the list is not empty");
                 self.other_calls.push(other_session_call(&self.sandbox, command).spawn());
             }
         }

@@ -17,6 +17,16 @@ const RANDOM_COMMANDS: [&[&str]; 6] = [
     &["show", "ID"],
 ];
 
+/// Kills a shim of a task or, less often, any process of the task.
+pub(crate) fn kill_random_process(dice: &mut SplitMix64, id: &str) {
+    let shims = state::shims(id);
+    let members = processes::with_birthmark(id);
+    let candidates: &[Process] = if dice.next_below(4) > 0 { &shims } else { &members };
+    if let Some(victim) = dice.pick(candidates) {
+        victim.kill();
+    }
+}
+
 /// Promise P75 holds under random kills. `CRASHES_TASKS` sets the number of tasks (default 30), and
 /// `CRASHES_SEED` the seed of the random events (default: the test's pid).
 #[test]
@@ -43,42 +53,28 @@ struct RandomRun {
 }
 
 impl RandomRun {
-    fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        if from.is_empty() {
-            return None;
-        }
-        from.get(self.dice.next_below(from.len() as u64) as usize).cloned()
-    }
-
     fn start_task(&mut self) {
         let kind =
-            self.pick(&[TaskKind::Brief, TaskKind::Stubborn]).expect("the list is not empty");
+            self.dice.pick(&[TaskKind::Brief, TaskKind::Stubborn]).expect("the list is not empty");
         let flags: &[&str] =
-            self.pick(&[&["--background"][..], &[]]).expect("the list is not empty");
+            self.dice.pick(&[&["--background"][..], &[]]).expect("the list is not empty");
         self.calls.push(Task::new(kind).run(&self.sandbox, flags).spawn());
     }
 
     fn step(&mut self) {
         let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
         match self.dice.next_below(4) {
-            // Kill a shim of a random task or, less often, any process of that task.
             0 | 1 => {
-                let Some(id) = self.pick(&ids) else { return };
-                let shims = state::shims(&id);
-                let members = processes::with_birthmark(&id);
-                let candidates: &[Process] =
-                    if self.dice.next_below(4) > 0 { &shims } else { &members };
-                if let Some(victim) = self.pick(candidates) {
-                    victim.kill();
-                }
+                let Some(id) = self.dice.pick(&ids) else { return };
+                kill_random_process(&mut self.dice, &id);
             }
             2 if !self.calls.is_empty() => {
                 let index = self.dice.next_below(self.calls.len() as u64) as usize;
                 drop(self.calls.swap_remove(index));
             }
             _ => {
-                let command = self.pick(&RANDOM_COMMANDS).expect("the list is not empty");
-                let Some(id) = self.pick(&ids) else { return };
+                let command = self.dice.pick(&RANDOM_COMMANDS).expect("the list is not empty");
+                let Some(id) = self.dice.pick(&ids) else { return };
                 let words: Vec<&str> =
                     command.iter().map(|word| if *word == "ID" { &id } else { *word }).collect();
                 self.calls.push(self.sandbox.siding(&words).spawn());

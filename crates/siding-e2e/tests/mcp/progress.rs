@@ -17,6 +17,15 @@ fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
+/// Shuts the server down and asserts that no call was running. At shutdown the SDK waits 5 s for
+/// calls that still run, so a quick exit proves that all calls have ended.
+#[track_caller]
+fn shutdown_without_running_call(client: Client) {
+    let started = Instant::now();
+    client.shutdown();
+    assert!(started.elapsed() < Duration::from_secs(4), "left after {:?}", started.elapsed());
+}
+
 /// Failure F32: a call that waits sends progress, because a client abandons a call after a period
 /// of silence.
 #[test]
@@ -149,15 +158,7 @@ fn wait_on_a_busy_task_can_be_canceled() {
     let (wait, _) =
         client.start_call_with_progress("wait", json!({ "ids": [id], "for": ["output:never"] }));
     client.cancel(wait);
-    let shutdown_started = Instant::now();
-    client.shutdown();
-    // At shutdown the SDK waits 5 s for calls that still run, so a quick exit proves that this call
-    // has ended.
-    assert!(
-        shutdown_started.elapsed() < Duration::from_secs(4),
-        "left after {:?}",
-        shutdown_started.elapsed()
-    );
+    shutdown_without_running_call(client);
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
@@ -173,15 +174,7 @@ fn stop_reports_progress_and_can_be_canceled() {
     let message = progress["message"].as_str().expect("a message");
     assert!(message.contains(&id) && message.contains("stopping"), "{progress}");
     client.cancel(stop);
-    let shutdown_started = Instant::now();
-    client.shutdown();
-    // At shutdown the SDK waits 5 s for calls that still run, so a quick exit proves that this call
-    // has ended.
-    assert!(
-        shutdown_started.elapsed() < Duration::from_secs(4),
-        "left after {:?}",
-        shutdown_started.elapsed()
-    );
+    shutdown_without_running_call(client);
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
 }
 

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use siding_live::arrange::{Grouping, SortKey, filter_tasks, group_tasks, sort_tasks};
 use siding_live::{LiveTask, TaskUsage};
 use siding_model::id::{TaskId, TaskKind};
-use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::outcome::Outcome;
 use siding_model::person_need::PersonNeed;
-use siding_model::task_view::{OutputView, PhaseName, PlacementKind, PlacementView, TaskView};
+use siding_model::sample::sample_task_view;
+use siding_model::task_view::{OutputView, PhaseName, TaskView};
 
 fn outcome() -> impl Strategy<Value = Option<Outcome>> {
     prop_oneof![
@@ -61,53 +62,18 @@ fn task_view(bits: u64, command: &str, outcome: Option<Outcome>, second: u8) -> 
     let moment = format!("2026-03-02T07:05:0{second}.000Z");
     TaskView {
         task_id: TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + (bits << 12)).expect("an id"),
-        kind: TaskKind::LocalBash,
-        session_id: "cli".parse().expect("a name"),
-        name: None,
         command: command.to_owned(),
-        cwd: "/project".to_owned(),
-        final_cwd: None,
-        adopted: false,
-        sandbox: None,
         phase: if outcome.is_some() { PhaseName::Ended } else { PhaseName::Running },
-        placement: PlacementView {
-            kind: PlacementKind::Background,
-            why: Some(BackgroundReason::Asked),
-        },
         ended_at: outcome.is_some().then(|| moment.clone()),
         outcome,
-        leader_outcome: None,
-        pipeline_statuses: None,
         started_at: moment,
         elapsed_ms: u64::from(second),
-        deadline_at: None,
-        shim_pid: None,
-        processes: Vec::new(),
-        listening: Vec::new(),
         output: OutputView {
-            path: String::new(),
             bytes: u64::from(second),
             kept_bytes: u64::from(second),
-            gap: None,
-            lost_bytes: 0,
-            text: None,
-            truncated: false,
+            ..sample_task_view().output
         },
-        attention: None,
-        usage: None,
-        breaches: Vec::new(),
-        net: "all".to_owned(),
-        cgroup: None,
-        monitor: None,
-        ready: None,
-        stop_report: None,
-        duplicate_of: None,
-        parent_task: None,
-        rescues: 0,
-        expected_ms: None,
-        expected_p90_ms: None,
-        expected_runs: None,
-        message: None,
+        ..sample_task_view()
     }
 }
 

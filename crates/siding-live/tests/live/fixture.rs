@@ -11,14 +11,12 @@ use siding_live::{LiveOptions, LiveView};
 use siding_model::evidence::{Certainty, Evidence, StallRecord, WhyVerdict};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
-use siding_model::limits::{Limits, Thresholds};
-use siding_model::net::NetPolicy;
 use siding_model::notice::{Consumer, NoticeId};
 use siding_model::outcome::{BackgroundReason, LeaderEnd, Placement};
 use siding_model::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::{AcceptedTask, CloseSummary, NEWEST_FORMAT, Record};
-use siding_model::signal::Signal;
-use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::sample::sample_task_spec;
+use siding_model::spec::{TaskCommand, TaskSpec};
 
 /// The deadline of each task: three years after its start.
 pub(crate) const DEADLINE_MS: u64 = 100_000_000_000;
@@ -172,35 +170,12 @@ fn event(at: u64, event: TaskEvent) -> Record {
 
 fn task_spec(task_id: TaskId, session_id: SessionId) -> TaskSpec {
     TaskSpec {
-        task_id,
         session_id,
-        parent_task: None,
-        name: None,
         command: TaskCommand::Argv { argv: vec!["make".to_owned(), "test".to_owned()] },
         cwd: "/project".to_owned(),
-        stdin: StdinMode::Null,
         placement: Placement::Background { why: BackgroundReason::Asked },
         deadline_ms: DEADLINE_MS,
         cap_ms: 2 * DEADLINE_MS,
-        deadline_from_background: false,
-        signal: Signal::TERM,
-        grace_ms: 0,
-        on_leader_exit: OnLeaderExit::Linger,
-        keep: false,
-        session_grace_ms: 0,
-        keep_head: 0,
-        keep_tail: 0,
-        stall_after_ms: 45_000,
-        deadline_notice_ms: 0,
-        watch: Thresholds::default(),
-        limits: Limits::default(),
-        net: NetPolicy::Unrestricted,
-        same_key: String::new(),
-        duplicate_of: None,
-        separate_stderr: false,
-        trace_parent: None,
-        log_journald: false,
-        monitor: None,
-        wait_for: Vec::new(),
+        ..sample_task_spec(task_id)
     }
 }

@@ -3,11 +3,11 @@
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse, Period, ReapedProcess};
 use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};
 use siding_model::process::UnixMs;
+use siding_model::sample::sample_task_view;
 use siding_model::signal::Signal;
 use siding_model::task_view::{PhaseName, TaskView};
 
 use crate::sample_records::task_id;
-use crate::task_view::minimal_task;
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
 const NOW: UnixMs = UnixMs(1_763_764_872_345);
@@ -96,7 +96,7 @@ fn a_task_without_a_final_record_belongs_to_the_period_of_its_last_event() {
         started_at: hours_ago(hours).rfc3339(),
         ended_at: None,
         elapsed_ms: 2 * 60 * 60 * 1000,
-        ..minimal_task()
+        ..sample_task_view()
     };
     let tasks = [27, 25, 3].map(|hours| ActivityTask::from_view(&ended(hours)));
     let report = build_report(tasks.into(), &[]);

@@ -1,9 +1,9 @@
 //! Tests that the output of `--json` matches the committed schemas, on which scripts rely.
 
 use serde_json::{Value, json};
-use siding_model::id::SessionId;
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome, Placement};
 use siding_model::record::{OutputGap, Record};
+use siding_model::sample::sample_task_view;
 use siding_model::signal::Signal;
 use siding_model::task_view::{
     OutputView, PhaseName, ProcessView, TaskView, WaitHit, WaitReason, WaitView,
@@ -18,57 +18,6 @@ fn committed_schema(name: &str) -> Schema {
     let mut document: Value = serde_json::from_str(document).expect("the document is JSON");
     document["$ref"] = format!("#/$defs/{name}").into();
     Schema::new(&document)
-}
-
-/// Returns a running task in which every optional field is absent.
-pub(crate) fn minimal_task() -> TaskView {
-    TaskView {
-        task_id: sample_records::task_id(),
-        kind: sample_records::task_id().kind(),
-        session_id: SessionId::implicit(),
-        name: None,
-        command: "make test".to_owned(),
-        cwd: "/srv/project".to_owned(),
-        final_cwd: None,
-        adopted: false,
-        sandbox: None,
-        phase: PhaseName::Running,
-        placement: Placement::Foreground.into(),
-        outcome: None,
-        leader_outcome: None,
-        pipeline_statuses: None,
-        started_at: "2025-11-21T22:41:12.345Z".to_owned(),
-        ended_at: None,
-        elapsed_ms: 0,
-        deadline_at: None,
-        shim_pid: None,
-        processes: Vec::new(),
-        listening: Vec::new(),
-        output: OutputView {
-            path: "/state/output".to_owned(),
-            bytes: 0,
-            kept_bytes: 0,
-            gap: None,
-            lost_bytes: 0,
-            text: None,
-            truncated: false,
-        },
-        attention: None,
-        usage: None,
-        breaches: Vec::new(),
-        net: "host".to_owned(),
-        cgroup: None,
-        monitor: None,
-        ready: None,
-        stop_report: None,
-        duplicate_of: None,
-        parent_task: None,
-        rescues: 0,
-        expected_ms: None,
-        expected_p90_ms: None,
-        expected_runs: None,
-        message: None,
-    }
 }
 
 /// Returns a task in which most optional fields are present.
@@ -96,7 +45,7 @@ fn complete_task(outcome: Outcome) -> TaskView {
         output: OutputView {
             gap: Some(OutputGap { from: 1, to: 2 }),
             text: Some("ok\n".to_owned()),
-            ..minimal_task().output
+            ..sample_task_view().output
         },
         stop_report: closed.report,
         duplicate_of: Some(sample_records::task_id()),
@@ -105,7 +54,7 @@ fn complete_task(outcome: Outcome) -> TaskView {
         expected_p90_ms: Some(310_000),
         expected_runs: Some(7),
         message: Some("wait for it with `siding wait`".to_owned()),
-        ..minimal_task()
+        ..sample_task_view()
     }
 }
 
@@ -152,10 +101,10 @@ fn tasks() -> Vec<TaskView> {
         BackgroundReason::User,
     ];
     let mut tasks: Vec<TaskView> = outcomes().into_iter().map(complete_task).collect();
-    tasks.extend(phases.map(|phase| TaskView { phase, ..minimal_task() }));
+    tasks.extend(phases.map(|phase| TaskView { phase, ..sample_task_view() }));
     tasks.extend(whys.map(|why| {
         let placement = Placement::Background { why }.into();
-        TaskView { placement, ..minimal_task() }
+        TaskView { placement, ..sample_task_view() }
     }));
     tasks
 }
@@ -196,7 +145,7 @@ fn every_wait_view_matches_the_schema() {
 /// An unknown value must be null and not absent, so that a script can always read `.outcome`.
 #[test]
 fn unknown_values_are_null() {
-    let json = serde_json::to_value(minimal_task()).expect("a task serializes");
+    let json = serde_json::to_value(sample_task_view()).expect("a task serializes");
     for key in ["outcome", "leader_outcome", "name", "stop_report", "message"] {
         assert_eq!(json.get(key), Some(&Value::Null), "{key}");
     }

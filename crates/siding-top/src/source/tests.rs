@@ -1,61 +1,15 @@
 use siding_core::store::StateDir;
 use siding_live::LiveOptions;
 use siding_model::evidence::{Certainty, WhyVerdict};
-use siding_model::id::{SessionId, TaskKind};
+use siding_model::id::TaskKind;
 use siding_model::limits::Breach;
 use siding_model::outcome::{LimitKind, OutcomeGroup};
-use siding_model::task_view::{OutputView, PlacementKind, PlacementView};
+use siding_model::sample::sample_task_view;
 
 use super::*;
 
 fn running_task() -> LiveTask {
-    LiveTask::from_view(TaskView {
-        task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
-        kind: TaskKind::LocalBash,
-        session_id: SessionId::implicit(),
-        name: None,
-        command: "make".to_owned(),
-        cwd: "/project".to_owned(),
-        final_cwd: None,
-        adopted: false,
-        sandbox: None,
-        phase: PhaseName::Running,
-        placement: PlacementView { kind: PlacementKind::Foreground, why: None },
-        outcome: None,
-        leader_outcome: None,
-        pipeline_statuses: None,
-        started_at: "2026-03-02T07:05:00.000Z".to_owned(),
-        ended_at: None,
-        elapsed_ms: 1_000,
-        deadline_at: None,
-        shim_pid: None,
-        processes: Vec::new(),
-        listening: Vec::new(),
-        output: OutputView {
-            path: String::new(),
-            bytes: 0,
-            kept_bytes: 0,
-            gap: None,
-            lost_bytes: 0,
-            text: None,
-            truncated: false,
-        },
-        attention: None,
-        usage: None,
-        breaches: Vec::new(),
-        net: "all".to_owned(),
-        cgroup: None,
-        monitor: None,
-        ready: None,
-        stop_report: None,
-        duplicate_of: None,
-        parent_task: None,
-        rescues: 0,
-        expected_ms: None,
-        expected_p90_ms: None,
-        expected_runs: None,
-        message: None,
-    })
+    LiveTask::from_view(sample_task_view())
 }
 
 fn ended_task(outcome: Outcome) -> LiveTask {

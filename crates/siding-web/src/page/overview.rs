@@ -196,10 +196,11 @@ fn next_address(query: &Query, skip: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::id::{SessionId, TaskId, TaskKind};
+    use siding_model::id::{TaskId, TaskKind};
     use siding_model::outcome::Outcome;
     use siding_model::person_need::PersonNeed;
-    use siding_model::task_view::{OutputView, PhaseName, PlacementKind, PlacementView, TaskView};
+    use siding_model::sample::sample_task_view;
+    use siding_model::task_view::{PhaseName, TaskView};
 
     use super::*;
 
@@ -209,50 +210,16 @@ mod tests {
         let phase = if outcome.is_some() { PhaseName::Ended } else { PhaseName::Running };
         LiveTask::from_view(TaskView {
             task_id,
-            kind: TaskKind::LocalBash,
-            session_id: "a-session-with-a-long-name".parse::<SessionId>().expect("a name"),
+            session_id: "a-session-with-a-long-name".parse().expect("a name"),
             name: Some("n".repeat(60)),
             command: command.to_owned(),
-            cwd: "/project".to_owned(),
-            final_cwd: None,
-            adopted: false,
-            sandbox: None,
             phase,
-            placement: PlacementView { kind: PlacementKind::Foreground, why: None },
             outcome,
-            leader_outcome: None,
-            pipeline_statuses: None,
-            started_at: "2026-03-02T07:05:00.000Z".to_owned(),
             ended_at: Some("2026-03-02T07:06:00.000Z".to_owned()),
             elapsed_ms: 60_000,
-            deadline_at: None,
-            shim_pid: None,
-            processes: Vec::new(),
-            listening: Vec::new(),
-            output: OutputView {
-                path: "/state/output".to_owned(),
-                bytes: 0,
-                kept_bytes: 0,
-                gap: None,
-                lost_bytes: 0,
-                text: None,
-                truncated: false,
-            },
-            attention: None,
-            usage: None,
-            breaches: Vec::new(),
-            net: "host".to_owned(),
-            cgroup: None,
-            monitor: None,
-            ready: None,
-            stop_report: None,
-            duplicate_of: None,
-            parent_task: None,
-            rescues: 0,
             expected_ms: Some(90_000),
-            expected_p90_ms: None,
             expected_runs: Some(5),
-            message: None,
+            ..sample_task_view()
         })
     }
 

@@ -1,4 +1,4 @@
-//! Filters and text that `siding history` and `siding stats` share.
+//! Arguments and text that `siding history` and `siding stats` share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,19 +22,31 @@ pub(crate) enum DirectoryCount {
     Several,
 }
 
-/// Returns the filter for runs of a command, given by its first words, in a directory. Without
-/// words it selects all commands, and without a directory all directories.
-pub(crate) fn build_filter(command: &[String], cwd: Option<PathBuf>) -> Result<Filter, Failure> {
-    let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
-    let cwd = match cwd {
-        Some(path) => {
-            let path = std::path::absolute(path).map_err(|error| bad(&error))?;
-            Some(path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))?)
-        }
-        None => None,
-    };
-    let command = (!command.is_empty()).then(|| command.join(" "));
-    Ok(Filter::new(command.as_deref(), cwd.as_deref()))
+/// Arguments that select runs by command and directory.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunSelection {
+    /// Command to show, or its first words (default: all commands)
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Show only runs in this directory
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+impl RunSelection {
+    /// Returns the filter for the selected runs.
+    pub(crate) fn into_filter(self) -> Result<Filter, Failure> {
+        let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
+        let cwd = match self.cwd {
+            Some(path) => {
+                let path = std::path::absolute(path).map_err(|error| bad(&error))?;
+                Some(path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))?)
+            }
+            None => None,
+        };
+        let command = (!self.command.is_empty()).then(|| self.command.join(" "));
+        Ok(Filter::new(command.as_deref(), cwd.as_deref()))
+    }
 }
 
 /// Prints that the history has no matching run.

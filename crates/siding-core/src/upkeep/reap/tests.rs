@@ -11,12 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use siding_model::id::{Birthmark, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
-use siding_model::outcome::{LeaderEnd, Placement};
+use siding_model::outcome::LeaderEnd;
 use siding_model::process::MonotonicMs;
 use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, Record};
-use siding_model::signal::Signal;
+use siding_model::sample::sample_task_spec;
 use siding_model::size::Bytes;
-use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::TaskSpec;
 
 use super::*;
 use crate::store::journal_file::JournalFile;
@@ -87,38 +87,7 @@ impl ReapFixture {
 const DEAD_PROCESS: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
 fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
-    let spec = TaskSpec {
-        task_id: id,
-        session_id: session.parse().expect("a name"),
-        parent_task: None,
-        name: None,
-        command: TaskCommand::Argv { argv: vec!["true".to_owned()] },
-        cwd: "/".to_owned(),
-        stdin: StdinMode::Null,
-        placement: Placement::Foreground,
-        deadline_ms: 1_000_000,
-        cap_ms: 1_000_000,
-        deadline_from_background: false,
-        signal: Signal::TERM,
-        grace_ms: 1_000,
-        on_leader_exit: OnLeaderExit::Linger,
-        keep: false,
-        session_grace_ms: 1_000,
-        keep_head: 1 << 20,
-        keep_tail: 1 << 20,
-        stall_after_ms: 45_000,
-        deadline_notice_ms: 0,
-        watch: siding_model::limits::Thresholds::default(),
-        limits: siding_model::limits::Limits::default(),
-        net: siding_model::net::NetPolicy::Unrestricted,
-        same_key: "0123456789abcdef".to_owned(),
-        duplicate_of: None,
-        separate_stderr: false,
-        trace_parent: None,
-        log_journald: false,
-        monitor: None,
-        wait_for: Vec::new(),
-    };
+    let session_id = session.parse().expect("a name");
     Record::Accepted(Box::new(AcceptedTask {
         format: BASE_FORMAT,
         boot: procfs::boot_id().expect("is there"),
@@ -127,7 +96,7 @@ fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
         shim,
         cgroup: None,
         adopted: None,
-        spec,
+        spec: TaskSpec { session_id, ..sample_task_spec(id) },
     }))
 }
 
