@@ -303,8 +303,8 @@ unsafe fn prefer_for_oom() {
 ///
 /// Must be called only in a child that shares its parent's memory.
 unsafe fn enter_cgroup(group: RawFd) {
-    // SAFETY: the strings are constants, of which one byte is written; the descriptor is closed
-    // again.
+    // SAFETY: the strings are constants, and `write` reads one byte of the second. The descriptor is
+    // closed again.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CLOEXEC;
         let fd = libc::openat(group, c"cgroup.procs".as_ptr(), flags);
