@@ -29,7 +29,7 @@ pub struct Program {
 
 /// The error for a text with a NUL byte, which no argument or variable of a program can contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` contains a NUL byte, which no argument or variable can")]
+#[error("`{text}` contains a NUL byte, which no argument or variable can contain")]
 pub struct ZeroByte {
     /// The text, in which each NUL byte is replaced by `\0`.
     pub text: String,
