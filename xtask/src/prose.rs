@@ -86,7 +86,7 @@ impl Sentence {
     }
 }
 
-/// Denies more markers than [`MAX_MARKERS_PER_1000`].
+/// Fails if 1,000 sentences have more markers than [`MAX_MARKERS_PER_1000`].
 pub(crate) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let sentences = read(workspace, &[])?;
     let count = count_markers(&sentences)?;

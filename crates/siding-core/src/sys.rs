@@ -2,8 +2,8 @@
 //! which the standard library has no function.
 //!
 //! The functions wrap mechanisms of the kernel, and their documentation states the kernel's rules.
-//! Decisions of siding are made elsewhere. No type of `libc` or `rustix` appears in the interface
-//! of this module: descriptors are those of the standard library.
+//! They contain no policy. No type of `libc` or `rustix` appears in the interface of this module:
+//! descriptors are those of the standard library.
 
 pub mod birthmark;
 pub mod blocking_syscalls;

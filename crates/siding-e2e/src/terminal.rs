@@ -99,8 +99,8 @@ impl Terminal {
     }
 
     /// Suspends the output of the programs, as Ctrl-S does: a write blocks until
-    /// [`Self::resume_output`]. Writes to a full buffer would not block for long, because the kernel
-    /// moves the bytes of a pseudoterminal in the background, and the buffer then has room again.
+    /// [`Self::resume_output`]. A buffer that is merely full does not block writes for long: the
+    /// kernel moves the bytes of a pseudoterminal in the background, so the buffer soon has room.
     ///
     /// # Panics
     ///

@@ -159,7 +159,10 @@ impl AccessPolicy {
     #[must_use]
     pub fn host_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
         if !self.allows_host(headers) {
-            return Some(text_response(StatusCode::FORBIDDEN, "not a name of this server"));
+            return Some(text_response(
+                StatusCode::FORBIDDEN,
+                "the `Host` of the request is not a name of this server; `--allow-host NAME` allows another name",
+            ));
         }
         match header_text(headers, header::ORIGIN) {
             Some(origin) if !self.hosts.allows_origin(&origin) => {

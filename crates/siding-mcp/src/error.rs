@@ -16,7 +16,7 @@ pub enum McpError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The process that should own the session does not exist.
-    #[error("process {pid}, which is to own the session, does not run")]
+    #[error("process {pid} is not running, so it cannot own the session")]
     NoOwner {
         /// Id of the process.
         pid: i32,
@@ -25,7 +25,7 @@ pub enum McpError {
     #[error(transparent)]
     Door(#[from] ServerError),
     /// The client's first messages were not a handshake of MCP.
-    #[error("the client did not begin as MCP does: {why}")]
+    #[error("the client's first message does not begin an MCP handshake: {why}")]
     Handshake {
         /// The SDK's description of the first message that it did not expect.
         why: String,

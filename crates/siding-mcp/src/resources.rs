@@ -40,7 +40,10 @@ fn find_task(tool_context: &ToolContext, uri: &str) -> Result<TaskId, ErrorData>
     let id: Option<TaskId> = id.and_then(|id| id.parse().ok());
     id.filter(|id| tool_context.root.task_dir(*id).is_ok()).ok_or_else(|| {
         let data = serde_json::json!({ "uri": uri });
-        ErrorData::resource_not_found(format!("there is no `{uri}`"), Some(data))
+        ErrorData::resource_not_found(
+            format!("no resource `{uri}`; `resources/list` lists the resources"),
+            Some(data),
+        )
     })
 }
 

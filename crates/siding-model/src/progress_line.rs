@@ -26,7 +26,7 @@ pub struct ProgressFacts<'a> {
     pub elapsed_ms: u64,
     /// Usual duration of the command in milliseconds; `None` if it is unknown.
     pub usual_ms: Option<u64>,
-    /// The stall of the task that still lasts.
+    /// The current stall of the task.
     pub stall: Option<&'a AttentionView>,
     /// A hint of siding itself, such as the key that moves the command to the background.
     pub hint: Option<&'a str>,

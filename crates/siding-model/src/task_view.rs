@@ -76,7 +76,7 @@ pub struct TaskView {
     pub listening: Vec<u16>,
     /// Location, size and text of the task's output.
     pub output: OutputView,
-    /// A stall that still lasts, with its cause; null if the task is not stalled.
+    /// The current stall, with its cause; null if the task is not stalled.
     pub attention: Option<AttentionView>,
     /// The highest observed resource usage; null if it is unknown.
     pub usage: Option<PeakUsage>,

@@ -110,7 +110,7 @@ impl TerminalModes {
             reset.push_str("\x1b>");
         }
         if !reset.is_empty() && self.parser != Parser::Ground {
-            // Cancels the incomplete sequence of the command.
+            // CAN cancels the escape sequence that the command has left incomplete.
             reset.insert(0, '\x18');
         }
         *self = Self::default();

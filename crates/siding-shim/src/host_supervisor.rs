@@ -93,7 +93,7 @@ impl HostSupervisor {
         let files = HostFiles::open(&root, mark)
             .map_err(|error| failed_to("open the host's record")(other(&error)))?;
         let record = files.record().map_err(failed_to("read the host's record"))?;
-        let bell = files.open_bell().map_err(failed_to("open the host's bell"))?;
+        let bell = files.open_bell().map_err(failed_to("open the host's wake-up FIFO `bell`"))?;
         let not_found =
             || failed_to("open a pidfd of the host")(std::io::ErrorKind::NotFound.into());
         let host = PidFd::open_if_alive(record.host)

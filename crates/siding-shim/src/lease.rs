@@ -135,7 +135,7 @@ fn open_owner<P>(
             return Ok(Some(opened));
         }
     }
-    Err(io::Error::other("the owners end faster than they can be opened"))
+    Err(io::Error::other("each owner ended before its pidfd could be opened"))
 }
 
 #[cfg(test)]

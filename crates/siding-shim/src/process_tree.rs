@@ -108,18 +108,18 @@ impl LeaderHandle {
         match std::mem::replace(self, Self::Finished) {
             Self::Held(dead) => Some(dead.exit_status().unwrap_or_else(|| {
                 unknown(
-                    "its first shim was killed, and the status of a process that is not one's child \
-                     could not be read",
+                    "its first shim was killed, and the new shim could not read the exit status of a \
+                     process that is not its child",
                 )
             })),
             Self::Adopted(dead) => Some(dead.exit_status().unwrap_or_else(|| {
                 unknown(
-                    "it was adopted, and this kernel tells only its parent with which status a \
-                     process has ended",
+                    "it was adopted, and this kernel reports the exit status of a process only to \
+                     its parent",
                 )
             })),
             Self::Guessed(_) => {
-                Some(unknown("its first shim was killed before it had noted who its leader is"))
+                Some(unknown("its first shim was killed before it recorded the task's leader"))
             }
             Self::EndMissed => {
                 Some(unknown("its shim was killed, and it ended before another could take over"))

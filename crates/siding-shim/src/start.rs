@@ -289,8 +289,8 @@ fn prepare_task(
         duplicates.collect::<io::Result<_>>().map_err(failed_to("reserve descriptors"))?;
     let mut journal = JournalFile::create(dir).map_err(failed_to("create the journal"))?;
     let state = TaskState::new(accepted.clone());
-    let readiness_probe = ReadinessProbe::new(&state)
-        .map_err(failed_to("read the task's conditions for being ready"))?;
+    let readiness_probe =
+        ReadinessProbe::new(&state).map_err(failed_to("read the task's readiness conditions"))?;
     journal
         .append(&[Record::Accepted(Box::new(accepted))])
         .map_err(failed_to("write the journal"))?;

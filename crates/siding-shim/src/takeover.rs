@@ -150,8 +150,8 @@ fn take_over(
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
-    let readiness = ReadinessProbe::new(&state)
-        .map_err(failed_to("read the task's conditions for being ready"))?;
+    let readiness =
+        ReadinessProbe::new(&state).map_err(failed_to("read the task's readiness conditions"))?;
     let record = TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal));
     // No proxy is started. If the task had one, that proxy ended with the dead shim, and the task
     // reaches no remote host from then on.

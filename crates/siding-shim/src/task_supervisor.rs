@@ -250,7 +250,7 @@ impl TaskSupervisor {
             ClientEvent::Request(request) => self.handle_request(id, request),
             ClientEvent::Malformed => {
                 let why =
-                    "this shim does not know the request; it may be of another version of siding"
+                    "this shim does not support the request; another version of siding may have started it"
                         .to_owned();
                 self.clients.send_message(id, &ShimMessage::Refused { why });
             }

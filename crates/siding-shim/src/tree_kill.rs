@@ -273,9 +273,9 @@ impl TreeKill {
         if !self.gave_up {
             None
         } else if self.unproven.is_some() {
-            Some("none: what is left could not be seen")
+            Some("none: the remaining processes are unknown")
         } else {
-            Some("none: not everything could be ended")
+            Some("none: a process could not be ended")
         }
     }
 
@@ -325,8 +325,8 @@ fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
 /// a proof that none is.
 fn format_unproven(looked_ms: u64) -> String {
     format!(
-        "for {} s /proc showed neither which processes are left nor that none is (no free \
-         descriptor?); `siding reap` scans again",
+        "for {} s siding could not determine from /proc whether a process is left, perhaps because \
+         no descriptor was free (`ulimit -n`); `siding reap` scans again",
         looked_ms / 1000
     )
 }
@@ -341,7 +341,7 @@ fn describe_survivor(process: ProcRef, killed_ms: u64) -> Survivor {
         Err(error) => format_send_error(&error, uid, effective_uid()),
         Ok(()) => {
             let state = procfs::stat(pid).map_or('?', |stat| stat.state);
-            format!("did not die of SIGKILL within {} s (state {state})", killed_ms / 1000)
+            format!("was still alive {} s after SIGKILL (state {state})", killed_ms / 1000)
         }
     };
     let uid = uid.unwrap_or(u32::MAX);
@@ -353,7 +353,7 @@ fn describe_survivor(process: ProcRef, killed_ms: u64) -> Survivor {
 fn format_send_error(error: &io::Error, uid: Option<u32>, own: u32) -> String {
     match uid {
         Some(uid) if uid != own && error.kind() == io::ErrorKind::PermissionDenied => {
-            format!("belongs to user {uid}, whom user {own} may not signal")
+            format!("belongs to user {uid}, and user {own} may not signal it")
         }
         Some(_) | None => format!("could not be sent SIGKILL: {error}"),
     }
@@ -367,7 +367,7 @@ mod tests {
     fn another_user_is_named_only_if_the_signal_was_denied() {
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);
         let of_root = format_send_error(&denied, Some(0), 1000);
-        assert_eq!(of_root, "belongs to user 0, whom user 1000 may not signal");
+        assert_eq!(of_root, "belongs to user 0, and user 1000 may not signal it");
         for uid in [Some(1000), None] {
             let why = format_send_error(&denied, uid, 1000);
             assert_eq!(why, format!("could not be sent SIGKILL: {denied}"));
@@ -381,9 +381,9 @@ mod tests {
     fn a_kill_with_survivors_and_one_without_a_view_have_different_texts() {
         assert_eq!(TreeKill::default().missing_proof(), None);
         let left = TreeKill { gave_up: true, ..TreeKill::default() };
-        assert_eq!(left.missing_proof(), Some("none: not everything could be ended"));
+        assert_eq!(left.missing_proof(), Some("none: a process could not be ended"));
         let unproven = Some(format_unproven(10_000));
         let unseen = TreeKill { gave_up: true, unproven, ..TreeKill::default() };
-        assert_eq!(unseen.missing_proof(), Some("none: what is left could not be seen"));
+        assert_eq!(unseen.missing_proof(), Some("none: the remaining processes are unknown"));
     }
 }

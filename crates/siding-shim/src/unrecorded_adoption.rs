@@ -66,7 +66,8 @@ fn stop_tree(pending: &PendingAdoption, cause: &str) {
     }
     let count = tree_kill.report().map_or(0, |report| report.ended_total);
     let noun = if count == 1 { "process" } else { "processes" };
-    let text = format!("{cause}; ended {count} {noun}; the state directory took no record of it");
+    let text =
+        format!("{cause}; ended {count} {noun}; could not record this in the state directory");
     if let Some(mut output) = pending.host_output.as_ref().and_then(AdoptedOutput::from_host_file) {
         output.append_siding_line(&text);
     }

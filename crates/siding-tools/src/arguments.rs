@@ -34,7 +34,7 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String
                 format!("`{name}` ({}{must})", describe_allowed(field))
             })
             .collect();
-        return Err(format!("there is no argument `{name}`; there are {}", known.join(", ")));
+        return Err(format!("unknown argument `{name}`; the arguments are {}", known.join(", ")));
     }
     if let Some(name) = required.iter().find(|name| !given.contains_key(**name)) {
         let field = &fields[*name];
@@ -110,7 +110,7 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_)) => Err(format!(
-            "the arguments are not a JSON object but {}; if the answer was cut off, write less in one call",
+            "the arguments must be a JSON object, not {}; if the answer was cut off, write less in one call",
             format_value(&other)
         )),
     }

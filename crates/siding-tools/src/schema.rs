@@ -94,9 +94,9 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Removes the parts of a field's schema that a model does not need: the default, which the
-/// description states where a model needs it, the number format, and the type `null`, because the
-/// field can be omitted.
+/// Removes the parts of a field's schema that a model does not need: the default, the number format
+/// and the type `null`. The description states a default that a model must know, and an optional
+/// field can be omitted instead of being null.
 fn shorten(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");

@@ -202,7 +202,7 @@ fn perform(
             Some(peaks) => {
                 ActResult::Answer { id, tab: DetailTab::Limits, lines: panes::peak_lines(&peaks) }
             }
-            None => ActResult::Failed(format!("the shim of {id} did not answer")),
+            None => ActResult::Failed(format!("the shim of {id} did not answer; w tries again")),
         }),
     }
 }

@@ -29,7 +29,7 @@ const HELP_LINES: [(&str, &str); 38] = [
     ("/ n N", "search, next and previous hit; Esc cancels a long search"),
     ("E", "first line that looks like an error"),
     ("", "Act on a task"),
-    ("w", "why: what each process waits for; on tab 3, what was used most"),
+    ("w", "why: what each process waits for; on tab 3, the peak usage"),
     ("x", "stop it with everything that it started"),
     ("e", "extend its deadline: Enter adds 30m, otherwise type a duration such as 5m"),
     ("i", "write a line to its standard input"),

@@ -112,7 +112,7 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
     }
     if let Some(stall) = task.stall() {
         let recorded = WhyView::new(task.id(), stall.evidence.clone());
-        lines.extend(evidence_lines("Recorded when it became silent", &recorded));
+        lines.extend(evidence_lines("Recorded when the task became silent", &recorded));
     }
     lines
 }
@@ -191,7 +191,7 @@ fn fact_lines(
         add("cgroup", group);
     }
     if let Some(report) = &view.stop_report {
-        lines.push(PaneLine::new(Tone::Strong, "What its stop ended"));
+        lines.push(PaneLine::new(Tone::Strong, "Processes that its stop ended"));
         lines.extend(stop_lines(report));
     }
     lines

@@ -73,8 +73,8 @@ impl Screen {
                 style = cell_style;
             }
             out.push_str(cell.symbol());
-            // The position after a character outside of ASCII is not relied on, because terminals
-            // disagree about the width of some characters.
+            // The cursor is positioned again after a non-ASCII character, because terminals disagree
+            // about the width of some characters.
             position = cell.symbol().is_ascii().then_some((x + 1, y));
         }
         if style != DEFAULT_STYLE {

@@ -66,13 +66,15 @@ impl Refusal {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::UnknownHost => {
-                "not a name of this server; `siding web --allow-host NAME` allows another name"
+                "the `Host` of the request is not a name of this server; `siding web --allow-host NAME` allows another name"
             }
-            Self::OtherOrigin => "the request comes from a page of another server",
+            Self::OtherOrigin => {
+                "the request comes from a page of another server; only pages of this server may send it"
+            }
             Self::NoOrigin => {
                 "the request needs the header `Origin`, or a token instead of a cookie"
             }
-            Self::WebSocket => "this server has no WebSocket",
+            Self::WebSocket => "this server does not support WebSocket",
             Self::NotJson => "the body must have the type `application/json`",
             Self::SignedOut => {
                 "sign in with the last link that `siding web` printed; each link works once"

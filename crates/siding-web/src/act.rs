@@ -161,7 +161,9 @@ fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError>
     let Extension { by } = parse(body)?;
     let by = duration::parse(by.trim()).map_err(ActError::bad_request)?;
     if by == Duration::ZERO {
-        return Err(ActError::bad_request("0 would not move the deadline"));
+        return Err(ActError::bad_request(
+            "a duration of 0 does not move the deadline; use one such as `30m`",
+        ));
     }
     let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
     let mut watch = TaskWatch::open(&context.root, context.program, id)?;

@@ -63,7 +63,7 @@ pub(crate) fn document(schemas: SchemaSource) -> Value {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
             "responses": {
                 "Error": {
-                    "description": "what is wrong",
+                    "description": "the cause of the error",
                     "content": { "application/json": { "schema": {
                         "type": "object",
                         "required": ["error"],
@@ -205,7 +205,7 @@ fn act(summary: &str, fields: &Value, content: AnswerContent) -> Value {
         "requestBody": { "required": true, "content": { "application/json": { "schema": {
             "type": "object", "properties": properties, "additionalProperties": false,
         } } } },
-        "responses": responses("the state after the act", content),
+        "responses": responses("the state after the action", content),
     } })
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> 
 pub(crate) fn failure(status: StatusCode, is_api: bool) -> Response<ResponseBody> {
     let text = match status {
         StatusCode::NOT_FOUND => "there is nothing at this address, or the task was removed",
-        StatusCode::METHOD_NOT_ALLOWED => "this address has another method",
+        StatusCode::METHOD_NOT_ALLOWED => "this address does not accept the method of the request",
         _ => "the request failed",
     };
     error_response(status, text, is_api)

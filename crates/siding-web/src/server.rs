@@ -92,7 +92,7 @@ pub enum WebMessage<'m> {
     },
     /// A browser has used the last link.
     SignedIn {
-        /// A link for a further browser.
+        /// The next link, with which another browser can sign in.
         link: &'m str,
     },
 }

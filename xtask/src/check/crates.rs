@@ -177,7 +177,7 @@ const CRATE_RULES: &[CrateRule] = &[
     CrateRule { name: "xtask", allowed_crates: &[], banned_packages: &[], may_call_os: false },
 ];
 
-/// Denies dependencies that the tables do not allow, crates with different versions, and manifests
+/// Rejects dependencies that the tables do not allow, crates with different versions, and manifests
 /// that do not inherit the workspace's lints.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = find_violations(&workspace.metadata);

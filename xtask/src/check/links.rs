@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Denies links to a missing file or heading in the Markdown files of the root directory and of
+/// Rejects links to a missing file or heading in the Markdown files of the root directory and of
 /// `docs`.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut texts = BTreeMap::new();

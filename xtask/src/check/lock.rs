@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 /// workspace.
 const MAX_LOCKED_PACKAGES: usize = 344;
 
-/// Denies a `Cargo.lock` with more packages than the limit.
+/// Rejects a `Cargo.lock` with more packages than the limit.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let path = workspace.root.join("Cargo.lock");
     let lock = std::fs::read_to_string(path).context("could not read `Cargo.lock`")?;

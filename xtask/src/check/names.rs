@@ -84,7 +84,7 @@ struct Declaration {
     line: usize,
 }
 
-/// Denies refused names, and public names of types, constants and module functions that are
+/// Rejects refused names, and public names of types, constants and module functions that are
 /// declared too often.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let list = workspace.root.join(LIST);

@@ -38,7 +38,7 @@ const CITING: &[&str] = &["crates", "docs", "tools"];
 /// Extensions of the files that may cite rows.
 const CITING_EXTENSIONS: &[&str] = &["md", "py", "rs", "sh", "toml"];
 
-/// Denies rows that cite a test which does not exist, citations of numbers that are not on the
+/// Rejects rows that cite a test which does not exist, citations of numbers that are not on the
 /// page, and any number of rows without a test other than [`MAX_WITHOUT_TEST`].
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let page = read(&workspace.root.join(PAGE))?;

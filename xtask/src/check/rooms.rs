@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 /// The top-level modules that each top-level module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Denies cycles between the top-level modules of a crate.
+/// Rejects cycles between the top-level modules of a crate.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut cycles = 0;
     let mut rooms = 0;

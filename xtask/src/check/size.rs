@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// Maximum number of lines of a file, without the unit tests in it.
 const MAX_FILE_LINES: usize = 500;
 
-/// Denies files that are longer than [`MAX_FILE_LINES`], and files called `mod.rs`, which look
+/// Rejects files that are longer than [`MAX_FILE_LINES`], and files called `mod.rs`, which look
 /// alike in editors and messages.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = Vec::new();

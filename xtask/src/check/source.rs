@@ -24,7 +24,7 @@ const E2E_CRATE: &str = "siding-e2e";
 /// Crates that are interfaces to system calls. Any use of such a name counts as a system call.
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
-/// Denies unsafe code and system calls outside of [`SYS_PATHS`], and crates without
+/// Rejects unsafe code and system calls outside of [`SYS_PATHS`], and crates without
 /// `#![forbid(unsafe_code)]` other than [`SYS_CRATE`]. [`E2E_CRATE`] is not checked. System calls
 /// are searched for only in [`SYS_CRATE`], because the others may not depend on [`OS_CALL_CRATES`].
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Denies files that rustfmt would change.
+/// Rejects files that rustfmt would change.
 pub(super) fn check_format(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("fmt") {
         return skip_missing_component(workspace, "rustfmt");
@@ -14,7 +14,7 @@ pub(super) fn check_format(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Denies warnings of rustc and clippy, in the build of the tests and in that of the shipped
+/// Rejects warnings of rustc and clippy, in the build of the tests and in that of the shipped
 /// program.
 pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("clippy") {
@@ -29,7 +29,7 @@ pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Denies warnings of rustdoc, most of which are broken links.
+/// Rejects warnings of rustdoc, most of which are broken links.
 pub(super) fn build_docs(workspace: &Workspace) -> Result<StepOutcome> {
     workspace
         .cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"])

@@ -48,7 +48,7 @@ pub struct AllowedRootError {
 /// How to handle a missing directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingDirectory {
-    /// Return an error, because only an existing file is wanted.
+    /// Return an error, because the file must exist already.
     Fail,
     /// Create the directory and its missing parents.
     Create,

@@ -175,11 +175,12 @@ pub(super) fn append_acks(
     let dir = root.open_locked_session(session.as_str())?;
     let (fd, end) = match open_compacted(root, session, dir.as_fd())? {
         Some(there) => there,
-        None => create_file(dir.as_fd(), &[]).map_err(io_error_in(session, "create its acks"))?,
+        None => create_file(dir.as_fd(), &[])
+            .map_err(io_error_in(session, "create its acknowledgements"))?,
     };
     let mut bytes = if end.is_torn { vec![b'\n'] } else { Vec::new() };
     encode_records(&mut bytes, end.next_seq, &ack_records(consumer, notices));
-    let write = io_error_in(session, "write its acks");
+    let write = io_error_in(session, "write its acknowledgements");
     file::write_all_at(&fd, &bytes, end.len)
         .and_then(|()| match durability {
             Durability::Disk => file::sync_data(fd.as_fd()),
@@ -207,20 +208,26 @@ fn open_compacted(
 ) -> Result<Option<(OwnedFd, AppendPosition)>, NoticesError> {
     let fd = match file::open_at(dir, ACKS_FILE, file::OpenMode::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        result => result.map_err(io_error_in(session, "open its acks"))?,
+        result => result.map_err(io_error_in(session, "open its acknowledgements"))?,
     };
-    let len = file::metadata(&fd).map_err(io_error_in(session, "get the size of its acks"))?.len;
-    let (format, kept) = read_header(&fd).map_err(io_error_in(session, "read its acks"))?;
+    let len = file::metadata(&fd)
+        .map_err(io_error_in(session, "get the size of its acknowledgements"))?
+        .len;
+    let (format, kept) =
+        read_header(&fd).map_err(io_error_in(session, "read its acknowledgements"))?;
     check_format(session, format)?;
     if len > COMPACT_MIN_BYTES && len > kept.saturating_mul(2) {
-        let bytes = read_acks_file(dir).map_err(io_error_in(session, "read its acks"))?;
+        let bytes =
+            read_acks_file(dir).map_err(io_error_in(session, "read its acknowledgements"))?;
         let acks = Acks::replay(session, &bytes)?;
         let tasks = root.all_tasks()?.into_iter().collect();
         let lines = acks.records_for_tasks(&tasks);
-        let begun = create_file(dir, &lines).map_err(io_error_in(session, "compact its acks"))?;
+        let begun = create_file(dir, &lines)
+            .map_err(io_error_in(session, "compact its acknowledgements"))?;
         return Ok(Some(begun));
     }
-    let end = find_append_position(&fd, len).map_err(io_error_in(session, "read its acks"))?;
+    let end = find_append_position(&fd, len)
+        .map_err(io_error_in(session, "read its acknowledgements"))?;
     Ok(Some((fd, end)))
 }
 
@@ -301,7 +308,7 @@ fn read_session_acks(root: &StateDir, session: &SessionId) -> Result<Vec<u8>, No
     };
     match read_acks_file(dir.as_fd()) {
         Err(error) if missing(&error) => Ok(Vec::new()),
-        result => result.map_err(io_error_in(session, "read its acks")),
+        result => result.map_err(io_error_in(session, "read its acknowledgements")),
     }
 }
 

@@ -307,7 +307,7 @@ fn scan_all(
     let mut is_whole = true;
     let mut look_at = |pid| {
         let Ok(mark) = procfs::read_birthmark(pid) else {
-            // The process may be wanted.
+            // The process may belong to a wanted task.
             is_whole = false;
             return;
         };
@@ -342,8 +342,8 @@ fn scan_all(
 
 /// Passes the process ids that were allocated after `before` to `look_at`, in rounds, until there
 /// are no new ones; `None` stands for all processes, after the ids have wrapped around. Returns
-/// false if the newest id became unknown, or if each round found new ones: one of them may be
-/// wanted.
+/// false if the newest id became unknown, or if even the last round found new ids: in both cases
+/// the scan may have missed a process.
 fn follow_new_pids(
     mut before: i32,
     mut newest_pid: impl FnMut() -> Option<i32>,
@@ -364,7 +364,7 @@ fn follow_new_pids(
     false
 }
 
-/// The error for a process of which only the birthmark could be read.
+/// The error for a process that has the birthmark, but cannot be inspected further.
 struct ScanError;
 
 /// Returns the process with this id if it is alive and has this birthmark.

@@ -64,8 +64,8 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    /// Returns the path of a file of which nothing was read; `None` for a mistake in the content of
-    /// a file, or in another source.
+    /// Returns the path of a file that could not be read at all; `None` for a mistake in the content
+    /// of a file, or in another source.
     #[must_use]
     pub fn unreadable_file(&self) -> Option<&Path> {
         match self {

@@ -44,7 +44,7 @@ pub enum StoreError {
     #[error(transparent)]
     RuntimeDir(#[from] RuntimeDirError),
     /// No task has this id, an id that starts with this text, or this name.
-    #[error("no task `{text}`; `siding ps --all` lists what there is")]
+    #[error("no task `{text}`; `siding ps --all` lists the tasks")]
     NoSuchTask {
         /// The id, the beginning of an id, or the name that the caller gave.
         text: String,

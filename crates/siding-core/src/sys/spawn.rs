@@ -29,7 +29,7 @@ pub struct Program {
 
 /// The error for a text with a NUL byte, which no argument or variable of a program can contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` contains a NUL byte, which no argument or variable can")]
+#[error("`{text}` contains a NUL byte, which no argument or variable can contain")]
 pub struct ZeroByte {
     /// The text, in which each NUL byte is replaced by `\0`.
     pub text: String,
@@ -303,8 +303,8 @@ unsafe fn prefer_for_oom() {
 ///
 /// Must be called only in a child that shares its parent's memory.
 unsafe fn enter_cgroup(group: RawFd) {
-    // SAFETY: the strings are constants, of which one byte is written; the descriptor is closed
-    // again.
+    // SAFETY: the strings are constants, and `write` reads one byte of the second. The descriptor is
+    // closed again.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CLOEXEC;
         let fd = libc::openat(group, c"cgroup.procs".as_ptr(), flags);

@@ -62,8 +62,8 @@ pub fn connect(dir: impl AsFd, name: &str, timeout_ms: u64) -> io::Result<OwnedF
     let address = short_address(dir, name)?;
     let until = clock::monotonic_now().plus_ms(timeout_ms);
     loop {
-        // connect(2) honors SO_SNDTIMEO (socket(7)). A non-blocking socket would not do: connect(2)
-        // then fails immediately, and poll(2) does not report a free place in the queue.
+        // connect(2) honors SO_SNDTIMEO (socket(7)). With a non-blocking socket connect(2) would fail
+        // immediately, and poll(2) does not report a free place in the queue.
         let left = until.ms_since(clock::monotonic_now()).max(1);
         set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_millis(left)))?;
         match rustix::net::connect(&socket, &address) {

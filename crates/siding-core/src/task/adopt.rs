@@ -52,7 +52,7 @@ pub enum AdoptError {
     },
     /// The process is the init process of this machine or container.
     #[error(
-        "process {pid} is the init process of this machine or container, and everything would end with it"
+        "process {pid} is the init process of this machine or container, whose end would end every other process"
     )]
     InitProcess {
         /// The process ID of init, which is 1.

@@ -394,7 +394,7 @@ impl<'r> TaskWatch<'r> {
 
     fn never_started_error(&self) -> WatchError {
         let why = "its shim exited before the first record, so nothing runs; \
-                   `siding doctor` tells what this machine lacks";
+                   `siding doctor` shows what this machine lacks";
         self.io_error("start", io::Error::other(why))
     }
 

@@ -17,7 +17,7 @@ use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 /// The uid of `nobody`, a user that owns no other process.
 const NOBODY_UID: u32 = 65_534;
 
-/// Returns whether bubblewrap can create sandboxes on this machine. Panics in CI if bubblewrap
+/// Returns whether bubblewrap can create sandboxes on this machine. Panics in CI if it
 /// cannot, because the tests would then pass without checking anything.
 fn has_bwrap() -> bool {
     let probe =

@@ -368,7 +368,7 @@ fn unrecorded_adoption_ends_at_deadline_and_with_its_session() {
         eventually("the process has ended", || !near.is_alive());
         assert_task_exits(id["task_id"].as_str().expect("an id"));
         let text = std::fs::read_to_string(&output).expect("the host's file");
-        assert!(text.contains("; the state directory took no record of it\n"), "{text}");
+        assert!(text.contains("; could not record this in the state directory\n"), "{text}");
         let _killed = shell.wait();
     }
     let _killed = owner.wait();

@@ -143,7 +143,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
     let sandbox = sandbox();
     for (server, why) in [
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
-        (&["nosuchserver"], "no handshake: it ended: exit status: 127, with which a shell reports"),
+        (&["nosuchserver"], "no handshake: it ended: exit status: 127, the code of a shell for"),
     ] {
         // The exit code of the call is not checked, because it is the task's exit code if the task
         // ends before the call returns.

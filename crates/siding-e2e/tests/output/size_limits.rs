@@ -180,7 +180,7 @@ fn start_with_slow_reader(
     (call, id, reader)
 }
 
-/// The command of a person waits for a slow reader, as in a pipeline of a shell, so that the reader
+/// The command of a person waits for a slow reader, as in a shell pipeline, so that the reader
 /// misses nothing, although there is more output than siding keeps.
 #[test]
 fn a_persons_command_waits_for_a_slow_reader() {

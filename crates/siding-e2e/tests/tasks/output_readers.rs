@@ -47,7 +47,7 @@ fn interrupt_works_while_the_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// A person's command is stopped when the reader of its output exits, as in a pipeline of a shell.
+/// A person's command is stopped when the reader of its output exits, as in a shell pipeline.
 /// The call waits for the end, and ends a command that ignores the signal after the grace.
 #[test]
 fn a_persons_command_is_stopped_when_its_output_reader_exits() {

@@ -26,7 +26,7 @@ fn the_overview_shows_running_and_ended_tasks() {
     assert!(filtered.contains(&running) && !filtered.contains(&good), "{filtered}");
     let searched = server.get("/?q=fine").text();
     assert!(searched.contains(&good) && !searched.contains(&bad), "{searched}");
-    assert_eq!(searched.matches("No such task matches the search.").count(), 1, "{searched}");
+    assert_eq!(searched.matches("No task matches the search.").count(), 1, "{searched}");
     let _stopped = sandbox.siding(&["stop", &running]).run().expect_code(0);
 }
 

@@ -153,7 +153,7 @@ impl Connection {
                 HandshakeError::Refused(format_error(&error))
             }
             Ok(Err(error)) if error.is_authorization_required() => {
-                let why = "the server rejects the token: name the variable with the token with --bearer-env";
+                let why = "the server rejects the token, or requires one; --bearer-env names the variable that holds it";
                 HandshakeError::Failed(ConnectionError::Permanent(why.to_owned()))
             }
             Ok(Err(error)) => {
@@ -165,7 +165,7 @@ impl Connection {
                 let why = format!("no handshake: {why}");
                 HandshakeError::Failed(if how.is_some_and(server_process::is_missing_program) {
                     ConnectionError::Permanent(format!(
-                        "{why}, with which a shell reports a program that it cannot start"
+                        "{why}, the code of a shell for a program that it cannot start"
                     ))
                 } else {
                     ConnectionError::Retryable(why)

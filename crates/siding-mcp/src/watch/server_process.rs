@@ -46,7 +46,9 @@ pub(super) fn start(
     say: &LineOutput,
 ) -> Result<(ServerProcess, ServerPipes), ConnectionError> {
     let Some((program, args)) = command.split_first() else {
-        return Err(ConnectionError::Permanent("no server is given".to_owned()));
+        return Err(ConnectionError::Permanent(
+            "no server is given; name its program after `--`".to_owned(),
+        ));
     };
     let failed = |error: std::io::Error| {
         let why = format!("could not start `{program}`: {error}");

@@ -102,7 +102,7 @@ pub struct AttentionView {
 }
 
 impl AttentionView {
-    /// Builds the view of a stall that still lasts.
+    /// Builds the view of a stall that has not ended.
     #[must_use]
     pub fn new(stalled: &StallRecord, now: MonotonicMs) -> Self {
         let evidence = &stalled.evidence;

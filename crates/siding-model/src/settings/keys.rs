@@ -153,7 +153,7 @@ settings! {
     /// person at a terminal waits until the end unless `assistant_mode` is `on`.
     BlockingBudget blocking_budget: Duration = secs(15), accept_any, Project;
     /// Timeout that siding's hook sets for a shell call of Claude Code's main agent; when it
-    /// passes, the host moves the call to the background. `off` changes no call.
+    /// passes, the host moves the call to the background. With `off` the hook sets no timeout.
     Budget budget: HostBudget = HostBudget::Off, accept_any, Project;
     /// Time after which a task is terminated unless its call sets another one. While a person waits
     /// for the task in the foreground, this time does not count. `siding extend` moves the

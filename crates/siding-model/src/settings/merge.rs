@@ -24,7 +24,7 @@ pub(super) struct KeyLock {
     pub(super) locked_by: Origin,
 }
 
-/// A mistake in one source of settings, because of which the command fails.
+/// A mistake in one source of settings. The command that reads the settings fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSetting {

@@ -41,9 +41,9 @@ pub(super) fn format_stop_line(
     let count = report.map_or(0, |report| report.ended_total);
     let is_unproven = report.is_some_and(|report| report.unproven.is_some());
     let survivors = match report.map_or(0, |report| report.survivors.len()) {
-        0 if is_unproven => "; what is left could not be seen".to_owned(),
+        0 if is_unproven => "; siding could not determine which processes are left".to_owned(),
         0 => String::new(),
-        count => format!("; {count} could not be ended, see `siding show`"),
+        count => format!("; {count} could not be ended, `siding show` lists them"),
     };
     let noun = if count == 1 { "process" } else { "processes" };
     Some(format!("{}; ended {count} {noun}{survivors}", format_cause(state, intent)))
@@ -56,7 +56,7 @@ fn format_cause(state: &TaskState, intent: &StopIntent) -> String {
             duration::format_duration(Duration::from_millis(*limit_ms))
         ),
         StopReason::Stop { by } => format!("stopped by {by}"),
-        StopReason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
+        StopReason::LeaderExit => "its shell has exited, and on_leader_exit is `reap`".to_owned(),
         StopReason::Limit { limit_kind } => {
             let recorded = state.breaches.iter().find(|breach| breach.limit_kind == *limit_kind);
             let detail = recorded.map_or(limit_kind.flag_name(), |breach| breach.detail.as_str());

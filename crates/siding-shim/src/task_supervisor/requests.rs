@@ -103,7 +103,7 @@ const fn extension_refusal(phase: &Phase, has_deadline: bool) -> &'static str {
             if has_deadline {
                 "that deadline has passed already"
             } else {
-                "a person waits for it in the foreground, where no deadline counts"
+                "a person waits for it in the foreground, where it has no deadline"
             }
         }
     }

@@ -59,7 +59,7 @@ impl TaskSupervisor {
             self.tree.set_leader(held);
             self.handle_event(&TaskEvent::Spawned { leader: leader.into() });
         } else if !is_empty {
-            let why = "its first shim was killed before it had noted who its leader is";
+            let why = "its first shim was killed before it recorded the task's leader";
             let end = LeaderEnd::Unknown { why: why.to_owned() };
             let tree = TreeLiveness::Alive;
             self.handle_event(&TaskEvent::LeaderEnded {

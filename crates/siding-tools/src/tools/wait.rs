@@ -115,8 +115,8 @@ pub(super) async fn wait_until<C: CallContext>(
             }
             () = &mut sent_to_background => {
                 return Ok(ToolAnswer::from_line(format!(
-                    "no longer waiting for {wanted}, because a person wants something else to be \
-                     done meanwhile; a task that ends later is reported"
+                    "no longer waiting for {wanted}, because the user wants you to do something \
+                     else first; a task that ends later is reported"
                 )));
             }
             _gone = &mut cancelled => return Err(ToolError::Cancelled),

@@ -24,7 +24,7 @@ pub(super) fn draw_list(app: &App, canvas: &mut Canvas) {
     if app.list.is_empty() {
         let filter = one_line(&app.options.filter, FILTER_COLUMNS);
         let text = match (app.options.filter.is_empty(), app.options.hides_ended) {
-            (false, _) => format!("no task has \"{filter}\"; Esc shows all tasks"),
+            (false, _) => format!("no task matches \"{filter}\"; Esc shows all tasks"),
             (true, true) => "no task is running or needs you; a shows the ended ones".to_owned(),
             (true, false) => "no task yet; `siding run -- COMMAND` starts one".to_owned(),
         };

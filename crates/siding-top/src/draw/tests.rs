@@ -98,7 +98,7 @@ fn an_empty_list_says_what_to_do() {
     app.set_groups(Vec::new(), TaskTotals::default());
     assert_eq!(drawn(&mut app)[2], "  no task yet; `siding run -- COMMAND` starts one");
     app.options.filter = "x".to_owned();
-    assert_eq!(drawn(&mut app)[2], "  no task has \"x\"; Esc shows all tasks");
+    assert_eq!(drawn(&mut app)[2], "  no task matches \"x\"; Esc shows all tasks");
 }
 
 #[test]

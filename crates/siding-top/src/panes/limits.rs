@@ -51,7 +51,7 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
         lines.push(PaneLine::new(Tone::Faint, "no limit on resources is set"));
     } else {
         let action = match limits.on_limit {
-            OnLimit::Notice => "a notice is given, and the task continues",
+            OnLimit::Notice => "a notice is sent, and the task continues",
             OnLimit::Stop => "the task is stopped",
         };
         lines.push(labeled("at a limit", action));
@@ -60,7 +60,10 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
         lines.push(PaneLine::new(Tone::Warning, breach.detail.clone()));
     }
     if task.is_live() {
-        lines.push(PaneLine::new(Tone::Faint, "w shows what the shim has measured until now"));
+        lines.push(PaneLine::new(
+            Tone::Faint,
+            "w shows the peaks that the shim has measured so far",
+        ));
     }
     lines.extend(task.view.usage.iter().flat_map(peak_lines));
     lines
@@ -81,7 +84,7 @@ pub(crate) fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
     let sent = |one: &SentToRemote| format!("{} to {}", format_size(one.bytes), one.remote);
     lines.extend(peaks.sent.iter().map(|one| labeled(label(LimitKind::Sent), &sent(one))));
     if !lines.is_empty() {
-        lines.insert(0, PaneLine::new(Tone::Strong, "Used until now, or at most at one time"));
+        lines.insert(0, PaneLine::new(Tone::Strong, "Peaks and totals so far"));
     }
     lines
 }

@@ -31,7 +31,7 @@ pub(super) fn history_page(context: &WebContext, query: &Query) -> Page {
         h1 { "History" }
         form.search role="search" method="get" action="/history" {
             label { "Command " input type="search" name="q" value=[query.get("q")]
-                placeholder="its first words"; }
+                placeholder="first words of a command"; }
             @if let Some(name) = query.get("sort") { input type="hidden" name="sort" value=(name); }
             button type="submit" { "Show" }
         }

@@ -73,7 +73,7 @@ fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
     let next = skip.saturating_add(ended_rows.len());
     let later = ended.len().saturating_sub(next);
     let is_limited = ["q", "session", "state"].iter().any(|name| query.get(name).is_some());
-    let nothing = |text| if is_limited { "No such task matches the search." } else { text };
+    let nothing = |text| if is_limited { "No task matches the search." } else { text };
     html! {
         @if skip == 0 {
             (section("needing", "Needs a person", needing, None))

@@ -42,7 +42,7 @@ pub(super) fn process_tree(context: &WebContext, task: &LiveTask) -> Markup {
         @if let Some(usage) = task.usage.as_ref().filter(|usage| !usage.is_supervised) {
             p.need {
                 "The shim of the task does not run, so nothing enforces its deadline ("
-                (usage.process_count()) " processes). Any command about the task repairs it."
+                (usage.process_count()) " processes). Any command that names the task, such as `siding show`, repairs it."
             }
         }
         @if !processes.is_empty() {

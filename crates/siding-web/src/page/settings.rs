@@ -20,8 +20,8 @@ pub(super) fn settings_page() -> Page {
     let reading = settings::read(&Environment::from_process());
     let content = html! {
         h1 { "Settings" }
-        p.hint { "As in the directory where " code { "siding web" } " was started. "
-            code { "siding config set KEY VALUE" } " changes one." }
+        p.hint { "The settings apply in the directory where " code { "siding web" } " was started. "
+            code { "siding config set KEY VALUE" } " changes a setting." }
         @for mistake in &reading.mistakes { p.need { (one_line(&mistake.to_string(), 300)) } }
         (table(&COLUMNS, reading.settings.entries().map(|entry| cells(&entry))))
     };

@@ -84,8 +84,8 @@ fn acts(task: &LiveTask) -> Markup {
     let id = task.view.task_id;
     html! {
         @if task.is_live() {
-            div.acts role="group" aria-label="Acts" data-task=(id) {
-                noscript { p.hint { "Acts need JavaScript; " code { "siding stop " (id) } " works without." } }
+            div.acts role="group" aria-label="Actions" data-task=(id) {
+                noscript { p.hint { "Actions need JavaScript; " code { "siding stop " (id) } " works without it." } }
                 button type="button" data-act="stop" hidden { "Stop" }
                 button type="button" data-act="extend" hidden { "Extend" }
                 button type="button" data-act="input" hidden { "Input" }
@@ -118,7 +118,7 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
             (fact("Placement", &format::words(&view.placement.kind)))
             (fact("Output", &format!("{} in {}", format_size(view.output.bytes), view.output.path)))
             @if let Some(usage) = &view.usage {
-                @if let Some(memory) = usage.memory_bytes { (fact("Most memory", &format_size(memory))) }
+                @if let Some(memory) = usage.memory_bytes { (fact("Peak memory", &format_size(memory))) }
                 @if let Some(cpu) = usage.cpu_ms { (fact("CPU time", &format::duration_ms(cpu))) }
             }
             @for breach in &view.breaches {

@@ -179,7 +179,7 @@ fn next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {
         RunState::Interrupted => Some(format!(
-            "No process runs it, and its steps end with it; `siding workflow resume {id}` continues."
+            "The process of the workflow has ended, and its steps are stopped; `siding workflow resume {id}` continues it."
         )),
         RunState::Stopped => Some(format!("`siding workflow resume {id}` continues.")),
         RunState::Running | RunState::Ok | RunState::Failed | RunState::Planned => None,

@@ -53,7 +53,7 @@ pub(super) struct RunPlan {
     /// Whether the settings allow the command to be moved to the background.
     pub(super) can_hand_over: bool,
     /// Number of shown bytes after which the call reports its progress to the shim, so that the
-    /// command of a person waits for a slow reader, as in a pipeline of a shell. `None` if the
+    /// command of a person waits for a slow reader, as in a shell pipeline. `None` if the
     /// command does not wait.
     pub(super) report_step: Option<u64>,
     /// Remarks for the caller about these decisions.

@@ -44,8 +44,8 @@ fn open_upstream(
 ) -> Result<(TcpStream, Vec<u8>), ProxyRefusal> {
     let bad = |why: &str| ProxyRefusal("400 Bad Request", format!("siding: {why}\n"));
     let (head, mut rest) = read_request_head(client).map_err(|error| bad(&error.to_string()))?;
-    let request =
-        ProxyRequest::parse_header(&head).ok_or_else(|| bad("not a request for a proxy"))?;
+    let request = ProxyRequest::parse_header(&head)
+        .ok_or_else(|| bad("the request is not a proxy request"))?;
     let ProxyRequest { host, port, kind } = request;
     // A person may see the response, and the name is text from a task, so control characters are
     // escaped.

@@ -31,8 +31,8 @@ pub enum RunError {
     /// No random number was available, or tasks are nested too deeply for another id.
     #[error("could not create a task id: {0}")]
     Id(io::Error),
-    /// A variable contains a zero byte, at which execve(2) would truncate the variable.
-    #[error("the environment variable `{name}` contains a zero byte")]
+    /// A variable contains a NUL byte, at which execve(2) would truncate the variable.
+    #[error("the environment variable `{name}` contains a NUL byte, which no variable can contain")]
     ZeroByte {
         /// The name of the rejected variable.
         name: String,

@@ -99,8 +99,8 @@ impl Waiter<'_> {
                 Some(ShimMessage::Done) => grown = true,
                 Some(ShimMessage::Record { record, .. }) => match record.as_deref() {
                     // The end is recorded, so the wait need not continue until the shim has
-                    // cleaned up. A later message is not received: the end of the connection would
-                    // start a recovery, which repeats the cleanup.
+                    // cleaned up. No further message is received, because the end of the
+                    // connection would start a recovery, which repeats the cleanup.
                     Some(Record::Closed(_)) => return self.finish_task(task),
                     Some(_) => {}
                     None if !one.watch.state()?.1.is_live() => return self.finish_task(task),

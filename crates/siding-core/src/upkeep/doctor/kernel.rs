@@ -33,7 +33,7 @@ fn pidfd_open() -> Check {
         state: CheckState::from_presence(works.is_ok()),
         weight: CheckWeight::Needed,
         found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        missing_guarantee: "nothing is started: a process could be mistaken for a later one",
+        missing_guarantee: "no command is started, because a signal could reach another process that reused the id",
     }
 }
 
@@ -44,7 +44,7 @@ fn close_range() -> Check {
         state: CheckState::from_presence(works.is_ok()),
         weight: CheckWeight::Needed,
         found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        missing_guarantee: "nothing is started: a shim would keep its caller's descriptors open",
+        missing_guarantee: "no command is started, because a shim would keep its caller's descriptors open",
     }
 }
 
@@ -60,7 +60,7 @@ fn exit_of_non_children() -> Check {
             "no exit status of processes that are not children (needs Linux 6.15)"
         }
         .to_owned(),
-        missing_guarantee: "a task that ends after its shim was killed may be `lost` instead of its code",
+        missing_guarantee: "a task that ends after its shim was killed may be recorded as `lost`, without an exit code",
     }
 }
 
@@ -145,7 +145,7 @@ fn visible_processes() -> Check {
         state,
         weight: CheckWeight::Guarantee,
         found,
-        missing_guarantee: "a survivor that belongs to another user (sudo) may not be seen and named",
+        missing_guarantee: "a surviving process of another user (sudo) may not be found and reported",
     }
 }
 

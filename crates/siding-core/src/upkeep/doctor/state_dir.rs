@@ -36,7 +36,7 @@ pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
     };
     let mode = file::metadata(&root).map_or(0, |facts| facts.mode);
     let open = mode & 0o077 != 0;
-    let note = if open { ": other users may list it, but not what is in it" } else { "" };
+    let note = if open { ": other users may list its entries, but not read them" } else { "" };
     let shown = format!("`{}`, mode {mode:o}{note}", path.display());
     let mut checks = vec![found(CheckState::Ok, shown), file_system(&root)];
     checks.extend(runtime_dir(&root));

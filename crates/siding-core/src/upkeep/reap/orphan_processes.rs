@@ -404,11 +404,11 @@ impl OrphanSweep<'_> {
 pub(super) fn survival_reason(pid: i32, signal: Option<Signal>) -> String {
     let own = process::effective_uid();
     if let Some(uid) = procfs::uid(pid).filter(|uid| own != 0 && *uid != own) {
-        return format!("belongs to user {uid}, whom user {own} may not signal");
+        return format!("belongs to user {uid}, and user {own} may not signal it");
     }
     let state = procfs::stat(pid).map_or('?', |stat| stat.state);
     if signal == Some(Signal::KILL) {
-        format!("did not die of SIGKILL within {} s (state {state})", KILL_TIMEOUT_MS / 1000)
+        format!("was still alive {} s after SIGKILL (state {state})", KILL_TIMEOUT_MS / 1000)
     } else {
         format!("was not sent SIGKILL (state {state})")
     }
@@ -426,6 +426,6 @@ mod tests {
             assert!(why.starts_with("was not sent SIGKILL (state "), "{why}");
         }
         let why = survival_reason(own, Some(Signal::KILL));
-        assert!(why.starts_with("did not die of SIGKILL within 5 s (state "), "{why}");
+        assert!(why.starts_with("was still alive 5 s after SIGKILL (state "), "{why}");
     }
 }
