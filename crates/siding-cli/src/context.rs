@@ -257,9 +257,14 @@ impl OtherMachineTasks {
         let line = |(machine, ids): (String, Vec<TaskId>)| {
             let machine = one_line(&machine, MACHINE_NAME_COLUMNS);
             match ids.as_slice() {
-                [id] => format!("{id}: it runs on another machine, `{machine}`; ask there"),
+                [id] => {
+                    format!("{id}: it runs on another machine, `{machine}`; run the command there")
+                }
                 ids => {
-                    format!("{} tasks run on another machine, `{machine}`; ask there", ids.len())
+                    format!(
+                        "{} tasks run on another machine, `{machine}`; run the command there",
+                        ids.len()
+                    )
                 }
             }
         };
@@ -343,7 +348,9 @@ pub(crate) fn mark_returned(root: &StateDir, task: &Task) {
 
 fn report_consume_error(result: Result<(), notices::NoticesError>) {
     if let Err(error) = result {
-        errln!("siding: could not acknowledge, `siding notices` will show this again: {error}");
+        errln!(
+            "siding: could not acknowledge these notices: {error}; `siding notices` shows them again"
+        );
     }
 }
 
@@ -354,7 +361,7 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
     });
     if let Err(error) = noted {
         errln!(
-            "siding: could not store the read position, this output will be shown again: {error}"
+            "siding: could not store the read position: {error}; this output will be shown again"
         );
     }
 }
@@ -445,8 +452,8 @@ mod tests {
         assert_eq!(
             elsewhere.format_lines(),
             [
-                "3 tasks run on another machine, `far 1`; ask there",
-                "b-4k7q0n2m8x5t: it runs on another machine, `near\\u{202e} 2`; ask there",
+                "3 tasks run on another machine, `far 1`; run the command there",
+                "b-4k7q0n2m8x5t: it runs on another machine, `near\\u{202e} 2`; run the command there",
             ]
         );
     }

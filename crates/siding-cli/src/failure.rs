@@ -190,7 +190,7 @@ impl From<RunError> for Failure {
                 .with_hint("no process was left running; `siding doctor` checks this machine"),
             error @ (RunError::SessionName(_)
             | RunError::Id(_)
-            | RunError::ZeroByte { .. }
+            | RunError::NulByte { .. }
             | RunError::Directory { .. }
             | RunError::Wait(_)) => Self::new(error),
         }

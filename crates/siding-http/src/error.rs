@@ -13,7 +13,7 @@ pub enum ServerError {
         address: SocketAddr,
     },
     /// The token from the environment is short and therefore easy to guess.
-    #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
+    #[error("the token in {variable} has {length} characters, at least {least} are required")]
     WeakToken {
         /// Name of the environment variable that holds the token.
         variable: &'static str,

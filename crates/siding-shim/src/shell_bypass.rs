@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn environment(variables: &[&str]) -> Vec<CString> {
-        variables.iter().map(|text| CString::new(*text).expect("has no zero byte")).collect()
+        variables.iter().map(|text| CString::new(*text).expect("has no NUL byte")).collect()
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn skip_cut_record(bytes: &[u8]) -> &[u8] {
     end.map(|end| &bytes[end + 2..]).unwrap_or_default()
 }
 
-/// Parses `WORD STATUS CWD STAGE… ""` records, in which a zero byte ends each field.
+/// Parses `WORD STATUS CWD STAGE… ""` records, in which a NUL byte ends each field.
 fn parse_report(bytes: &[u8]) -> ShellReport {
     let mut fields = bytes.split(|&byte| byte == 0).map(String::from_utf8_lossy);
     let mut whole_file = None;

@@ -28,7 +28,7 @@ pub enum WorkflowError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// No workflow has this id.
-    #[error("there is no workflow `{id}`; `siding ps --all` shows the tasks there are")]
+    #[error("there is no workflow `{id}`; `siding ps --all` lists the tasks")]
     Missing {
         /// The id that the caller passed.
         id: TaskId,

@@ -79,7 +79,7 @@ impl Approver {
         };
         match self.ask_policy {
             AskPolicy::Allow => Ok(()),
-            AskPolicy::Deny => no("nobody can be asked here"),
+            AskPolicy::Deny => no("no person can answer here"),
             AskPolicy::AskPerson => match call.ask_approval(command, &why).await {
                 Some(true) => Ok(()),
                 Some(false) => no("the person has refused"),

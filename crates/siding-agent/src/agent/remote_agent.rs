@@ -69,7 +69,7 @@ impl RemoteAgentArgs {
     pub(super) fn validate(&self) -> Result<(), ToolError> {
         let wrong = |why: &str| Err(ToolError::Arguments(why.to_owned()));
         if self.text.trim().is_empty() {
-            return wrong("`text` is empty; say what the agent is to do");
+            return wrong("`text` is empty; describe the task of the agent");
         }
         if let Some(name) = &self.name {
             parse_task_name(name).map_err(|why| ToolError::Arguments(format!("`name`: {why}")))?;

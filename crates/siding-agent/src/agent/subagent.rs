@@ -154,7 +154,7 @@ impl SubagentSpawner {
         args: SpawnAgentArgs,
     ) -> Result<ToolAnswer, ToolError> {
         if args.prompt.trim().is_empty() {
-            return Err(ToolError::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+            return Err(ToolError::Arguments("`prompt` is empty; describe its task".to_owned()));
         }
         let model = args.model.as_deref().unwrap_or(&self.model);
         let model = model

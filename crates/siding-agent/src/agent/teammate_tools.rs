@@ -95,7 +95,7 @@ impl ToolDispatcher {
         };
         let args: SpawnTeammateArgs = tools::parse_arguments(input)?;
         if args.prompt.trim().is_empty() {
-            return Err(ToolError::Arguments("`prompt` is empty; say what it is to do".to_owned()));
+            return Err(ToolError::Arguments("`prompt` is empty; describe its task".to_owned()));
         }
         let reserved = mates.reserve(args.name.trim()).map_err(ToolError::Arguments)?;
         let wrong =

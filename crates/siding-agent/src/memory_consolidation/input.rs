@@ -11,7 +11,7 @@ const MAX_TEXT_BYTES: usize = 4_000;
 /// Maximum bytes of a call, of its result, or of a notice or message.
 const MAX_DETAIL_BYTES: usize = 1_000;
 /// Replaces the older entries that did not fit.
-const TRUNCATION_NOTE: &str = "[what was said before is left out]\n";
+const TRUNCATION_NOTE: &str = "[earlier messages are omitted]\n";
 /// The tag that ends the transcript in the prompt.
 pub(super) const TRANSCRIPT_END_TAG: &str = "</transcript>";
 

@@ -60,7 +60,7 @@ impl NotesRewrite {
             ));
         }
         if after.contains('\0') {
-            return Err("the notes must not contain a zero byte".to_owned());
+            return Err("the notes must not contain a NUL byte".to_owned());
         }
         let known = |line: &str| before.lines().any(|before| before == line);
         for line in after.lines() {

@@ -18,7 +18,7 @@ use crate::cancel_flag::CancelFlag;
 /// Number of lines shown by default.
 const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("2,000 is not zero");
 
-/// Number of bytes at the start of a file that are checked for a zero byte, which marks the file as
+/// Number of bytes at the start of a file that are checked for a NUL byte, which marks the file as
 /// binary. git checks the same number (`FIRST_FEW_BYTES` in xdiff-interface.c).
 const BINARY_CHECK_BYTES: usize = 8_000;
 
@@ -187,7 +187,7 @@ fn binary_file_error(spot: &FileEntry, beginning: &[u8]) -> String {
     };
     let size = size_in_words(spot.metadata.map_or(0, |entry| entry.len));
     format!(
-        "`{}` is a binary file{kind}: it contains zero bytes; its size is {size}. Inspect it with \
+        "`{}` is a binary file{kind}: it contains NUL bytes; its size is {size}. Inspect it with \
          `file` or `xxd` in bash",
         spot.path
     )

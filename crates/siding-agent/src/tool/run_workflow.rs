@@ -94,7 +94,7 @@ impl RunWorkflow {
             ApprovalDecision::Allow => Ok(()),
             ApprovalDecision::Ask { .. } if self.yes_to_ask => Ok(()),
             ApprovalDecision::Ask { why } => Err(format!(
-                "not run: a person must approve step `{step_id}` first, and nobody can be asked here: \
+                "not run: a person must approve step `{step_id}` first, and no person can answer here: \
                  {why}"
             )),
             ApprovalDecision::Deny { why } => Err(format!("not run: step `{step_id}`: {why}")),

@@ -36,8 +36,8 @@ pub(super) enum ReplaceError {
     /// `old` and `new` are equal, as given or after the adjustment of their line endings.
     #[error("`old` and `new` are the same")]
     Same,
-    /// The content contains zero bytes, so it is not text.
-    #[error("it contains zero bytes, so it is not text; change it in bash")]
+    /// The content contains NUL bytes, so it is not text.
+    #[error("it contains NUL bytes, so it is not text; change it in bash")]
     Binary,
     /// `old` does not occur in the content.
     #[error("`old` does not occur{hint}")]

@@ -85,7 +85,7 @@ impl Args {
                     "process {pid} was released from task {task} and cannot be adopted again: its mark stays"
                 );
                 return Err(Failure::new(why).with_hint(
-                    "what it starts carries the mark too; restart the program to have it adopted",
+                    "the processes that it starts carry the mark too; to have the program adopted, start it again",
                 ));
             }
             ClaimOutcome::AlreadyMarked { task } => {

@@ -121,7 +121,7 @@ fn parse_pattern(text: &str) -> Result<Regex, String> {
 }
 
 fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text).map_err(|error| format!("write a JSON object: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -138,11 +138,13 @@ fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
-        None | Some("") => Err("write http://HOST:PORT/PATH or https://…".to_owned()),
-        Some(host) if host.contains('@') => {
-            Err("an address is no place for a password; give a variable with --bearer-env"
-                .to_owned())
+        None | Some("") => {
+            Err("not an HTTP address; use http://HOST:PORT/PATH or https://HOST/PATH".to_owned())
         }
+        Some(host) if host.contains('@') => Err(
+            "the address must not contain a password; give a token in a variable with --bearer-env"
+                .to_owned(),
+        ),
         Some(_) => Ok(text.to_owned()),
     }
 }
@@ -303,7 +305,7 @@ mod tests {
             (&["--resource", "x", "--match", "(", "--", "s"], "unclosed group"),
             (&["--tool", "x", "--arguments", "[]", "--", "s"], "JSON object"),
             (&["--resource", "x", "--url", "ftp://x"], "http://HOST:PORT"),
-            (&["--resource", "x", "--url", "https://me:secret@x/"], "no place for a password"),
+            (&["--resource", "x", "--url", "https://me:secret@x/"], "must not contain a password"),
             (&["--resource", "x", "--url", "https://x/", "--", "s"], "cannot be used with"),
             (&["--resource", "x", "--bearer-env", "T", "--", "s"], "cannot be used with"),
             (&["--resource", "x", "--bearer-env", "T"], "--url"),

@@ -367,7 +367,7 @@ impl Args {
         let Some(copied) = copied else { return Ok(None) };
         if copied.released > 0 {
             errln!(
-                "siding: {} in the middle no longer kept; `siding show {}` shows the offsets",
+                "siding: {} in the middle of the output is no longer stored; `siding show {}` shows the offsets",
                 size_in_words(copied.released),
                 task.dir.id()
             );

@@ -141,7 +141,7 @@ pub(super) fn record_report_shown(
     reader: ReportAudience,
 ) {
     if let Err(error) = reap::record_unowned_report(root, settings, steps, reader) {
-        errln!("siding: could not record this report, it will be shown again: {error}");
+        errln!("siding: could not record this report: {error}; it will be shown again");
     }
 }
 

@@ -72,7 +72,9 @@ impl Args {
             out::print(&format_screen(&report, self.since, ColorMode::for_stdout()))?;
         }
         if report.is_empty() && !self.json {
-            errln!("siding: --since looks further back; `siding run -- COMMAND` runs something");
+            errln!(
+                "siding: --since selects a longer period; `siding run -- COMMAND` starts a task"
+            );
         }
         Ok(ExitCode::SUCCESS)
     }

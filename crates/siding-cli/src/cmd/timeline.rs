@@ -157,7 +157,7 @@ impl Args {
         if shown.is_empty() {
             let period_ms = u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0);
             let period = format_duration(Duration::from_millis(period_ms));
-            errln!("siding: no task ran in the last {period}; --since looks further back");
+            errln!("siding: no task ran in the last {period}; --since selects a longer period");
         }
         // The history does not know the sessions of its runs.
         if self.session.is_some() {

@@ -57,7 +57,7 @@ impl std::str::FromStr for NotifyChoice {
                 _ => {
                     let word = word.split('=').next().unwrap_or_default();
                     return Err(format!(
-                        "`{word}` is not a way to notify; allowed are desktop, bell, webhook and \
+                        "`{word}` is not a notification method; use desktop, bell, webhook and \
                          webhook=URL, separated by commas, or off"
                     ));
                 }

@@ -33,7 +33,7 @@ impl SidingProgram {
         let own = std::env::current_exe()
             .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
         if !file::is_program(&own) {
-            let message = format!("`{}` is no longer a program", own.display());
+            let message = format!("`{}` is no longer an executable file", own.display());
             return Err(Failure::new(message).with_hint("call siding again by its new path"));
         }
         // Prefer a link in the search path, because the link stays valid after an upgrade.

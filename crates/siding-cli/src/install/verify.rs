@@ -244,7 +244,9 @@ impl Findings {
             let path =
                 if one.contains('/') { Some(Path::new(one).to_owned()) } else { find_in_path(one) };
             let (state, what) = match path {
-                Some(path) if !file::is_program(&path) => (CheckState::Missing, "is not a program"),
+                Some(path) if !file::is_program(&path) => {
+                    (CheckState::Missing, "is not an executable file")
+                }
                 Some(path) if file::is_same_file(&path, Path::new(&program.path)) => {
                     (CheckState::Ok, "is this siding")
                 }

@@ -30,13 +30,13 @@ pub struct Program {
 /// The error for a text with a NUL byte, which no argument or variable of a program can contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` contains a NUL byte, which no argument or variable can contain")]
-pub struct ZeroByte {
+pub struct NulByte {
     /// The text, in which each NUL byte is replaced by `\0`.
     pub text: String,
 }
 
-fn c_string(text: &str) -> Result<CString, ZeroByte> {
-    CString::new(text).map_err(|_| ZeroByte { text: text.replace('\0', "\\0") })
+fn c_string(text: &str) -> Result<CString, NulByte> {
+    CString::new(text).map_err(|_| NulByte { text: text.replace('\0', "\\0") })
 }
 
 impl Program {
@@ -45,10 +45,10 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`ZeroByte`] if a word contains a NUL byte.
-    pub fn new(argv: &[String], search: &[u8]) -> Result<Self, ZeroByte> {
+    /// [`NulByte`] if a word contains a NUL byte.
+    pub fn new(argv: &[String], search: &[u8]) -> Result<Self, NulByte> {
         let name = argv.first().map_or("", String::as_str);
-        let zero_byte = |_| ZeroByte { text: name.replace('\0', "\\0") };
+        let nul_byte = |_| NulByte { text: name.replace('\0', "\\0") };
         // An empty name is not searched for, as in execvp(3), because it would denote the searched
         // directories themselves.
         let candidates = if name.is_empty() || name.contains('/') {
@@ -56,7 +56,7 @@ impl Program {
         } else {
             let place = |dir: &[u8]| {
                 let dir = if dir.is_empty() { b"." } else { dir };
-                CString::new([dir, b"/", name.as_bytes()].concat()).map_err(zero_byte)
+                CString::new([dir, b"/", name.as_bytes()].concat()).map_err(nul_byte)
             };
             search.split(|&byte| byte == b':').map(place).collect::<Result<_, _>>()?
         };
@@ -73,8 +73,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// [`ZeroByte`] if a word contains a NUL byte.
-    pub fn at_path(path: &str, argv: &[String]) -> Result<Self, ZeroByte> {
+    /// [`NulByte`] if a word contains a NUL byte.
+    pub fn at_path(path: &str, argv: &[String]) -> Result<Self, NulByte> {
         let argv = argv.iter().map(|word| c_string(word)).collect::<Result<_, _>>()?;
         Ok(Self { candidates: vec![c_string(path)?], argv, script_argv: Vec::new() })
     }

@@ -189,7 +189,7 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     std::fs::write(&path, other).expect("test file");
     let ill = doctor_host_checks(&sandbox, 1);
     assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
-    assert!(found(&ill, "hook program").contains("is not a program"), "{ill:#}");
+    assert!(found(&ill, "hook program").contains("is not an executable file"), "{ill:#}");
     assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
     // Next case: a settings file that the host cannot parse.
     std::fs::write(&path, "{ // mine\n}").expect("test file");

@@ -85,7 +85,7 @@ fn processes_left_by_a_command_are_reported() {
         Some(hook_context(&sandbox, "post-tool-use", json!({}))).filter(|said| !said.is_empty())
     });
     assert!(context.contains("<status>lingering</status>"), "{context}");
-    assert!(context.contains("still runs: ") && context.contains("mark left hang"), "{context}");
+    assert!(context.contains("still run: ") && context.contains("mark left hang"), "{context}");
     assert_eq!(hook_context(&sandbox, "post-tool-use", json!({})), "");
     close_session(&sandbox);
 }

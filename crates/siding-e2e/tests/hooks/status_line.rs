@@ -16,7 +16,7 @@ fn status_line(sandbox: &Sandbox, args: &[&str]) -> String {
 fn status_line_summarizes_running_tasks() {
     let sandbox = sandbox();
     open_session(&sandbox);
-    assert_eq!(status_line(&sandbox, &[]), "siding: nothing runs\n");
+    assert_eq!(status_line(&sandbox, &[]), "siding: nothing is running\n");
     let _first = start_background_task(&sandbox, "sleep 61");
     assert_eq!(
         status_line(&sandbox, &[]).replace(char::is_numeric, "N"),
@@ -55,7 +55,7 @@ fn users_status_line_command_is_run_and_printed_first() {
     open_session(&sandbox);
     let other_status_line = "cat > heard; printf 'mine \\033[1mbold\\033[m'";
     let text = status_line(&sandbox, &["--before", other_status_line]);
-    assert_eq!(text, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing runs\n");
+    assert_eq!(text, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing is running\n");
     let received = std::fs::read_to_string(sandbox.path("heard")).expect("the program was called");
     assert!(received.contains("\"session_id\""), "{received}");
     // siding prints the user's line even if it cannot parse the event.

@@ -181,7 +181,7 @@ fn next_step(view: &WorkflowView) -> Option<String> {
         RunState::Interrupted => Some(format!(
             "The process of the workflow has ended, and its steps are stopped; `siding workflow resume {id}` continues it."
         )),
-        RunState::Stopped => Some(format!("`siding workflow resume {id}` continues.")),
+        RunState::Stopped => Some(format!("`siding workflow resume {id}` continues it.")),
         RunState::Running | RunState::Ok | RunState::Failed | RunState::Planned => None,
     }
 }

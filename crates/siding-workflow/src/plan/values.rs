@@ -46,10 +46,10 @@ pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     }
 }
 
-/// Rejects a text that is blank or contains a zero byte.
+/// Rejects a text that is blank or contains a NUL byte.
 pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() || text.contains('\0') {
-        return Err(format!("`{field}` is blank or contains a zero byte"));
+        return Err(format!("`{field}` is blank or contains a NUL byte"));
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ fn a_missing_text_is_refused_with_a_hint() {
     assert_refused(content, "nothing like it", &["read the file again"]);
     assert_refused("one\ntwo", "two\n", &["ends in a newline"]);
     assert_refused(content, "", &["empty", "write_file"]);
-    assert_refused("a\0b", "a", &["zero bytes"]);
+    assert_refused("a\0b", "a", &["NUL bytes"]);
     assert_eq!(replace_text(b"a", "a", "a", ReplaceScope::One), Err(ReplaceError::Same));
 }
 

@@ -86,7 +86,7 @@ fn a_binary_file_is_refused_with_its_type() {
     assert_refused(place.read("utf16"), &["UTF-16", "iconv"]);
     place.put_file("work/latin", b"caf\xe9\n");
     assert_accepted(place.read("latin"), &["1\tcaf\\xe9\n", "not UTF-8"]);
-    assert_refused(place.edit("program", "ELF", "elf"), &["zero bytes"]);
+    assert_refused(place.edit("program", "ELF", "elf"), &["NUL bytes"]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl LayerFile {
     pub(super) fn open(environment: &Environment, layer: LayerArg) -> Result<Self, Failure> {
         let layer = layer.layer();
         let path = settings::writable_file(environment, layer)?.ok_or_else(|| {
-            Failure::new("the place of the settings file is unknown")
+            Failure::new("the path of the settings file is unknown")
                 .with_hint("set HOME or XDG_CONFIG_HOME, or change to a directory that exists")
         })?;
         let lock = lock_directory(&path);

@@ -97,12 +97,16 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
 fn format_result(result: &ExampleResults) -> String {
     let mut text = String::new();
     for failed in &result.failed {
-        let how = if failed.should_match { "does not find" } else { "finds" };
+        let how = if failed.should_match {
+            "does not match, but should"
+        } else {
+            "matches, but should not"
+        };
         let command = one_line(&failed.command, text_columns().saturating_sub(8));
         text += &format!("{} {how}\n      | {command}\n", failed.rule);
     }
     for rule in &result.rules_without_examples {
-        text += &format!("{rule} has no example that it finds\n");
+        text += &format!("{rule} has no example of a match\n");
     }
     text + &format!("{} examples tried, {} wrong\n", result.count, result.failed.len())
 }

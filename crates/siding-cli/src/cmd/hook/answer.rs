@@ -105,7 +105,9 @@ impl<'r> PendingAcks<'r> {
             let noted = Outbox::new(self.root, session.clone(), Consumer::agent())
                 .and_then(|outbox| outbox.acknowledge(notices));
             if let Err(error) = noted {
-                errln!("siding: could not acknowledge, this will be reported again: {error}");
+                errln!(
+                    "siding: could not acknowledge these notices: {error}; they will be reported again"
+                );
                 is_noted = false;
             }
         }

@@ -29,7 +29,7 @@ use crate::failure::Failure;
 /// File name of Codex's program, which queues prompts.
 const CODEX_PROGRAM: &str = "codex";
 /// Text of the queued prompt. The person sees this prompt in the conversation too.
-const WAKE_PROMPT: &str = "siding: there is news of background tasks of this session. This is an \
+const WAKE_PROMPT: &str = "siding: background tasks of this session have new notices. This is an \
                       automated event, not input from the user and not their consent.";
 /// Time after which `codex queue` is killed.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);

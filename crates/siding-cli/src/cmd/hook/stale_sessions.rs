@@ -40,7 +40,7 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
         if live.contains(&session.id) {
             let _writing_to_string = writeln!(
                 text,
-                "Session {} has ended; siding is stopping what it left running.",
+                "Session {} has ended; siding is stopping its remaining tasks.",
                 session.id
             );
             continue;
@@ -70,7 +70,7 @@ fn format_session(root: &StateDir, session: &Session) -> Result<String, Failure>
         return Ok(String::new());
     }
     let mut text = format!(
-        "Session {} ended without closing. siding stopped what it left running:\n",
+        "Session {} ended without being closed. siding stopped its remaining tasks:\n",
         session.id
     );
     for notice in ended.iter().take(MAX_NAMED_TASKS) {

@@ -36,7 +36,7 @@ pub(super) fn start(
     }
     Ok(Some(format!(
         "Commands that this program runs in a sandbox are not supervised by siding in this session: no \
-         deadline, not in `siding ps`; and what it leaves running when it is killed is not stopped. \
+         deadline, not in `siding ps`; and processes that it leaves when it is killed are not stopped. \
          Reason: {why}. `siding doctor --host {}` shows what to do. Commands outside a sandbox are \
          supervised as usual.\n",
         host.name()

@@ -50,10 +50,11 @@ impl PersonNotifier {
         let bell = if settings.notify_bell { BellTarget::Stderr } else { BellTarget::Off };
         let people = Self::from_ways(settings.notify_desktop, bell, &settings.notify_webhook)?;
         if !people.desktop && people.bell == BellTarget::Off && people.server.is_none() {
-            return Err(Failure::new("--notify: every way to notify is turned off").with_hint(
-                "set notify_desktop, notify_bell or notify_webhook; `siding config show` lists \
+            return Err(Failure::new("--notify: all notification methods are turned off")
+                .with_hint(
+                    "set notify_desktop, notify_bell or notify_webhook; `siding config show` lists \
                  them",
-            ));
+                ));
         }
         Ok(people)
     }

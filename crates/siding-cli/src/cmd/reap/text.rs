@@ -61,7 +61,7 @@ fn step_noun(kind: &str) -> &str {
         "continued" => "shims continued",
         "rescued" => "new shims",
         "closed" => "ends recorded",
-        "cleared" => "stages cleared",
+        "cleared" => "leftovers removed",
         "quarantined" => "set aside",
         "too_new" => "too new",
         "never_started" => "never started",
@@ -108,9 +108,10 @@ fn step_text(step: &ReapStep, dry_run: bool, zone: TimeZone) -> (String, String)
             let what = outcome.as_ref().map_or_else(String::new, |end| format!(": {end}"));
             (task_id, verb("recorded", "record") + " its end, which no shim saw" + &what)
         }
-        ReapStep::Cleared { task_id } => {
-            (task_id, verb("removed", "remove") + " what its shim left; it had ended")
-        }
+        ReapStep::Cleared { task_id } => (
+            task_id,
+            verb("removed", "remove") + " files or a control group that its killed shim had left",
+        ),
         ReapStep::Quarantined { task_id, path, why } => {
             let place =
                 path.as_ref().map_or_else(String::new, |to| format!(" as {}", to.display()));

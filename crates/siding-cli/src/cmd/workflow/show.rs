@@ -163,9 +163,9 @@ fn format_next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {
         RunState::Interrupted => Some(format!(
-            "No process runs it, and its steps end with it; `siding workflow resume\n{id}` continues."
+            "Its process has ended, and its steps are stopped. `siding workflow resume\n{id}` continues it."
         )),
-        RunState::Stopped => Some(format!("`siding workflow resume {id}` continues.")),
+        RunState::Stopped => Some(format!("`siding workflow resume {id}` continues it.")),
         RunState::Failed => {
             let failed = view.steps.iter().find(|step| step.state == StepStatus::Failed)?;
             Some(format!(

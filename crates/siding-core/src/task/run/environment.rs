@@ -112,6 +112,5 @@ fn set_variable(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &O
 
 fn assignment(name: &OsStr, value: &OsStr) -> Result<CString, RunError> {
     let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
-    CString::new(bytes)
-        .map_err(|_| RunError::ZeroByte { name: name.to_string_lossy().into_owned() })
+    CString::new(bytes).map_err(|_| RunError::NulByte { name: name.to_string_lossy().into_owned() })
 }

@@ -33,7 +33,7 @@ pub enum RunError {
     Id(io::Error),
     /// A variable contains a NUL byte, at which execve(2) would truncate the variable.
     #[error("the environment variable `{name}` contains a NUL byte, which no variable can contain")]
-    ZeroByte {
+    NulByte {
         /// The name of the rejected variable.
         name: String,
     },

@@ -72,7 +72,7 @@ impl NoticesText {
     /// Returns the introduction, the notices, and the number of omitted notices.
     pub(in crate::cmd::hook) fn format_text(&self) -> String {
         let mut text = format!(
-            "Reported by siding, which keeps background tasks of this session:\n{}",
+            "Reported by siding, which supervises background tasks of this session:\n{}",
             self.blocks
         );
         if self.omitted > 0 {
@@ -93,7 +93,7 @@ impl NoticeWithSurvivors {
             let id = self.notice.task_id;
             let _writing_to_string = writeln!(
                 text,
-                "What {id} started still runs: {living}. `siding stop {id}` ends it."
+                "Processes that {id} started still run: {living}. `siding stop {id}` ends them."
             );
         }
         text
@@ -116,10 +116,10 @@ impl NoticeWithSurvivors {
     /// block the notices after it.
     fn reduce_to_reference(&mut self) {
         let NoticeView { summary, command, task_id, .. } = &mut self.notice;
-        *summary = format!("too long to be shown here: siding show {task_id}");
+        *summary = format!("too long to be shown here; `siding show {task_id}` shows it");
         *command = cut_head(command, COMMAND_COLUMNS).to_owned();
         if self.survivors.is_some() {
-            self.survivors = Some(format!("siding show {task_id} names it"));
+            self.survivors = Some(format!("siding show {task_id} lists them"));
         }
     }
 }

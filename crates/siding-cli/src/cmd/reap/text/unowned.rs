@@ -55,8 +55,8 @@ pub(super) fn step_text(
         ReapStep::ForeignFailed { why } => ("foreign".to_owned(), format!("FAILED: {why}")),
         ReapStep::SessionExpired { session_id, last_at } => {
             let (removed, last) = (verb("removed", "remove"), zone.format(last_at));
-            let why = format!("it is over, no task of it is left, and it was last seen {last}");
-            let line = format!("{removed} what was kept of session `{session_id}`: {why}");
+            let why = format!("it has ended, has no task, and was last used {last}");
+            let line = format!("{removed} the files of session `{session_id}`: {why}");
             ("session".to_owned(), line)
         }
         ReapStep::QuarantineExpired { path, quarantined_at } => {
@@ -129,8 +129,8 @@ pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> 
 /// Returns the text that an agent receives once if earlier reports of unowned processes went only
 /// to the log of the timer.
 pub(in crate::cmd) fn format_unseen_report() -> String {
-    "`siding reap` (the timer) has reported processes of agent sessions that are gone, and ends such \
-     processes since then; each kill is in `reaped.log` of the state directory. \
+    "`siding reap` (the timer) has reported processes of agent sessions that have ended, and now \
+     terminates such processes; each kill is in `reaped.log` of the state directory. \
      `foreign_reap = \"off\"` in your settings (~/.config/siding/config.toml) keeps them.\n"
         .to_owned()
 }
