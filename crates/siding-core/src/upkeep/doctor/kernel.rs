@@ -33,7 +33,7 @@ fn pidfd_open() -> Check {
         state: CheckState::from_presence(works.is_ok()),
         weight: CheckWeight::Needed,
         found: works.map_or_else(|error| format!("refused: {error}"), |()| "works".to_owned()),
-        missing_guarantee: "no command is started, because a signal could reach another process that reused the id",
+        missing_guarantee: "no command is started: a signal could reach a process that has reused the id",
     }
 }
 
