@@ -127,7 +127,7 @@ begin > begun; begin > again
     // No agent has received the report yet, so the next session start delivers it, and no later
     // start does.
     let begun = additional_context(&sandbox, "begun");
-    assert!(begun.contains("ends such processes since then"), "{begun}");
+    assert!(begun.contains("now terminates such processes"), "{begun}");
     assert_eq!(read_file(&sandbox, "again"), "");
     assert_eq!(["1", "2"].map(|name| read_file(&sandbox, name)), ["lives\n", "gone\n"]);
 }

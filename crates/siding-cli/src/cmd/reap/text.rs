@@ -211,7 +211,7 @@ mod tests {
             let (_, clause) = step_text(&expired, false, zone);
             assert_eq!(clause, format!("removed: ended {}, 0 bytes", zone.format(UTC)));
             let (_, clause) = step_text(&session, false, zone);
-            assert!(clause.ends_with(&format!("last seen {}", zone.format(UTC))), "{clause}");
+            assert!(clause.ends_with(&format!("last used {}", zone.format(UTC))), "{clause}");
         }
     }
 

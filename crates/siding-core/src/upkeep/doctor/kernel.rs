@@ -60,7 +60,7 @@ fn exit_of_non_children() -> Check {
             "no exit status of processes that are not children (needs Linux 6.15)"
         }
         .to_owned(),
-        missing_guarantee: "a task that ends after its shim was killed may be recorded as `lost`, without an exit code",
+        missing_guarantee: "a task that ends after its shim was killed may be `lost`, without an exit code",
     }
 }
 
