@@ -87,11 +87,6 @@ impl OutputPane {
         self.is_following
     }
 
-    /// Returns the number of written bytes after the loaded part.
-    pub(crate) const fn bytes_below(&self) -> u64 {
-        self.written.saturating_sub(self.end)
-    }
-
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
@@ -273,7 +268,7 @@ impl OutputPane {
     /// Shows the last line of the output, and follows it.
     pub(crate) fn go_to_end(&mut self, source: &mut dyn ByteSource) -> io::Result<()> {
         self.written = source.written_bytes()?;
-        if self.bytes_below() > MAX_WINDOW_BYTES {
+        if self.written.saturating_sub(self.end) > MAX_WINDOW_BYTES {
             return self.load_end(source);
         }
         self.is_following = true;

@@ -74,7 +74,7 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     let hints = match (&app.overlay, &app.detail) {
         (Some(_), _) => "any other key closes".to_owned(),
         (None, None) => "? keys  Enter open  / filter  x stop  q quit".to_owned(),
-        (None, Some(detail)) => detail_hints(detail),
+        (None, Some(detail)) => detail_hints(detail, app.output_size()),
     };
     canvas.text(0, row, app.columns, &hints, app.theme.style(Tone::Faint));
     None
@@ -101,12 +101,13 @@ fn draw_sentence(app: &App, canvas: &mut Canvas, last_row: usize, text: &str, to
     }
 }
 
-fn detail_hints(detail: &Detail) -> String {
+/// Returns the keys of the page of a task, and the position in an output of this size.
+fn detail_hints(detail: &Detail, output_size: (usize, usize)) -> String {
     if detail.tab != DetailTab::Output {
         return "? keys  Tab next  w why  q back".to_owned();
     }
     let output = &detail.output;
-    let below = match output.bytes_below() {
+    let below = match output.bytes_below(output_size.0, output_size.1) {
         0 => String::new(),
         bytes => format!(", {} below", size_in_words(bytes)),
     };

@@ -61,11 +61,7 @@ impl OutputPane {
     /// Returns the visible rows from top to bottom, at most `height`.
     pub(crate) fn visible_rows(&self, columns: usize, height: usize) -> Vec<VisibleRow> {
         let columns = columns.max(1);
-        let (top, top_row) = if self.is_following {
-            self.end_position(columns, height)
-        } else {
-            (self.top, self.top_row)
-        };
+        let (top, top_row) = self.position(columns, height);
         let pending = self.parser.pending_line();
         let lines = self.lines.iter().chain(&pending).enumerate().skip(top);
         let mut rows = Vec::with_capacity(height);
@@ -93,6 +89,40 @@ impl OutputPane {
         }
     }
 
+    /// Returns the number of written bytes below the visible rows, from the start of the first line
+    /// whose end is not visible.
+    pub(crate) fn bytes_below(&self, columns: usize, height: usize) -> u64 {
+        let columns = columns.max(1);
+        let (top, top_row) = self.position(columns, height);
+        let mut room = height + top_row;
+        for index in top..self.line_count() {
+            let rows = self.rows_of_line(index, columns);
+            if rows > room {
+                return self.written.saturating_sub(self.line_offset(index));
+            }
+            room -= rows;
+        }
+        self.written.saturating_sub(self.end)
+    }
+
+    /// Returns the stream offset of a line; the end of the loaded part for an index after the last
+    /// line.
+    fn line_offset(&self, index: usize) -> u64 {
+        match self.lines.get(index) {
+            Some(line) => line.offset,
+            None => self.parser.pending_line().map_or(self.end, |line| line.offset),
+        }
+    }
+
+    /// Returns the first visible line and row.
+    fn position(&self, columns: usize, height: usize) -> (usize, usize) {
+        if self.is_following {
+            self.end_position(columns, height)
+        } else {
+            (self.top, self.top_row)
+        }
+    }
+
     /// Returns the first visible line and row when the last row is at the bottom of the screen.
     fn end_position(&self, columns: usize, height: usize) -> (usize, usize) {
         let (mut index, mut missing) = (self.line_count(), height);
@@ -109,9 +139,7 @@ impl OutputPane {
 
     /// Sets the position to that of the last rows, if they are followed.
     pub(super) fn settle(&mut self, columns: usize, height: usize) {
-        if self.is_following {
-            (self.top, self.top_row) = self.end_position(columns.max(1), height);
-        }
+        (self.top, self.top_row) = self.position(columns.max(1), height);
     }
 
     pub(super) fn is_at_end(&self, columns: usize, height: usize) -> bool {

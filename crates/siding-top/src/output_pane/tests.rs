@@ -80,6 +80,27 @@ fn scrolling_back_pauses_and_the_end_follows_again() {
 }
 
 #[test]
+fn the_bytes_below_are_those_after_the_visible_rows() {
+    let mut source = numbered(10);
+    let mut pane = opened(&mut source);
+    let below = |pane: &OutputPane| pane.bytes_below(SIZE.0, SIZE.1);
+    assert_eq!(below(&pane), 0);
+    pane.scroll(Direction::Backward, 2, SIZE, &mut source).unwrap();
+    assert_eq!(below(&pane), 14, "two lines of seven bytes are loaded, but not visible");
+    source.bytes.extend_from_slice(b"new");
+    pane.refresh(&mut source).unwrap();
+    assert_eq!(below(&pane), 17, "what was written since is not loaded");
+    pane.go_to_end(&mut source).unwrap();
+    assert_eq!(below(&pane), 0);
+    let mut source = Memory { bytes: format!("{}\n", "x".repeat(99)).into_bytes(), gap: None };
+    let mut pane = opened(&mut source);
+    pane.go_to_start(&mut source).unwrap();
+    assert_eq!(below(&pane), 100, "the end of the wrapped line is not visible");
+    pane.scroll(Direction::Forward, 1, SIZE, &mut source).unwrap();
+    assert_eq!(below(&pane), 0);
+}
+
+#[test]
 fn a_long_line_is_wrapped_and_scrolled_by_rows() {
     let mut source = Memory { bytes: "x".repeat(20 * 9 + 1).into_bytes(), gap: None };
     let mut pane = opened(&mut source);
