@@ -267,10 +267,11 @@ impl EventLoop {
 
     fn on_search_result(&mut self, scan: &Scan, found: Result<Option<u64>, String>) {
         self.app.end_search();
+        let size = self.app.output_size();
         let (Some(detail), Some(output)) = (&mut self.app.detail, &mut self.output) else { return };
         match found {
             Ok(Some(offset)) => {
-                if let Err(error) = detail.output.show_match(offset, output) {
+                if let Err(error) = detail.output.show_match(offset, size, output) {
                     self.show_read_error(error);
                 }
             }

@@ -8,6 +8,7 @@ mod layout;
 mod scan;
 
 use std::io;
+use std::ops::Range;
 
 use siding_model::record::OutputGap;
 use siding_model::size::size_in_words;
@@ -289,9 +290,9 @@ impl OutputPane {
         self.go_to_end(source)
     }
 
-    /// Searches the loaded part for a text from the last hit. Without a hit, a search forward
-    /// starts at the first visible line, and a search backward at the last loaded line. An empty
-    /// `needle` repeats the last search.
+    /// Searches the loaded part for a text from the last hit. If the hit is not visible, or without
+    /// a hit, a search forward starts at the first visible line, and a search backward at the last
+    /// visible line. An empty `needle` repeats the last search.
     pub(crate) fn search(
         &mut self,
         needle: &str,
@@ -307,8 +308,9 @@ impl OutputPane {
         }
         self.settle(size.0, size.1);
         let pattern = Pattern::Text(self.needle.clone());
-        if let Some(index) = self.find_loaded(&pattern, direction) {
-            self.show_hit(index);
+        let visible = self.visible_lines(size.0, size.1);
+        if let Some(index) = self.find_loaded(&pattern, direction, &visible) {
+            self.show_hit(index, size);
             return SearchStep::Found;
         }
         let (from, to) = match direction {
@@ -331,23 +333,32 @@ impl OutputPane {
     pub(crate) fn show_match(
         &mut self,
         offset: u64,
+        size: (usize, usize),
         source: &mut dyn ByteSource,
     ) -> io::Result<()> {
         let index = self.load_around(offset, source)?;
-        self.show_hit(index);
+        self.show_hit(index, size);
         Ok(())
     }
 
     /// Returns the next matching line of the loaded part.
-    fn find_loaded(&self, pattern: &Pattern, direction: Direction) -> Option<usize> {
+    fn find_loaded(
+        &self,
+        pattern: &Pattern,
+        direction: Direction,
+        visible: &Range<usize>,
+    ) -> Option<usize> {
         let matches = |index: &usize| pattern.matches(&self.lines[*index].text);
         let count = self.lines.len();
+        // A person who has left the hit, for example for the end of the output, expects the next
+        // one near the lines on the screen.
+        let hit = self.hit.filter(|hit| visible.contains(hit));
         match direction {
             Direction::Forward => {
-                let first = self.hit.map_or(self.top, |hit| hit + 1);
+                let first = hit.map_or(visible.start, |hit| hit + 1);
                 (first.min(count)..count).find(matches)
             }
-            Direction::Backward => (0..self.hit.unwrap_or(count).min(count)).rev().find(matches),
+            Direction::Backward => (0..hit.unwrap_or(visible.end).min(count)).rev().find(matches),
         }
     }
 
@@ -358,12 +369,24 @@ impl OutputPane {
         Ok(index.min(self.lines.len().saturating_sub(1)))
     }
 
-    fn show_hit(&mut self, index: usize) {
-        /// Lines above a hit, for context.
+    /// Shows a line that was found, and the lines above it that leave room for it.
+    fn show_hit(&mut self, index: usize, size: (usize, usize)) {
+        /// Maximum number of lines above a hit, for context.
         const CONTEXT_LINES: usize = 3;
+        let columns = size.0.max(1);
+        let mut room = size.1.saturating_sub(self.rows_of_line(index, columns));
+        let mut top = index;
+        while top > 0 && top + CONTEXT_LINES > index {
+            let rows = self.rows_of_line(top - 1, columns);
+            if rows > room {
+                break;
+            }
+            room -= rows;
+            top -= 1;
+        }
         self.is_following = false;
         self.hit = Some(index);
-        (self.top, self.top_row) = (index.saturating_sub(CONTEXT_LINES), 0);
+        (self.top, self.top_row) = (top, 0);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Computes the rows of the loaded lines that are on the screen. A long line is wrapped.
 
+use std::ops::Range;
+
 use ratatui_core::style::Style;
 use siding_model::text::display_width;
 
@@ -82,7 +84,7 @@ impl OutputPane {
         self.lines.len() + usize::from(self.parser.pending_line().is_some())
     }
 
-    fn rows_of_line(&self, index: usize, columns: usize) -> usize {
+    pub(super) fn rows_of_line(&self, index: usize, columns: usize) -> usize {
         match self.lines.get(index) {
             Some(line) => row_count(&line.text, columns),
             None => self.parser.pending_line().map_or(1, |line| row_count(&line.text, columns)),
@@ -103,6 +105,19 @@ impl OutputPane {
             room -= rows;
         }
         self.written.saturating_sub(self.end)
+    }
+
+    /// Returns the indexes of the lines that are visible, at least in part.
+    pub(super) fn visible_lines(&self, columns: usize, height: usize) -> Range<usize> {
+        let columns = columns.max(1);
+        let (top, top_row) = self.position(columns, height);
+        let (mut end, mut room) = (top, height + top_row);
+        let count = self.line_count();
+        while end < count && room > 0 {
+            room = room.saturating_sub(self.rows_of_line(end, columns));
+            end += 1;
+        }
+        top..end
     }
 
     /// Returns the stream offset of a line; the end of the loaded part for an index after the last

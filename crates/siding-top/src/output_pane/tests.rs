@@ -135,7 +135,7 @@ fn complete(pane: &mut OutputPane, step: SearchStep, source: &mut Memory) -> boo
         SearchStep::NoText => false,
         SearchStep::Scan(scan) => match scan.run(source, &|| false).unwrap() {
             Some(offset) => {
-                pane.show_match(offset, source).unwrap();
+                pane.show_match(offset, SIZE, source).unwrap();
                 true
             }
             None => false,
@@ -184,6 +184,39 @@ fn a_search_forward_starts_at_the_first_visible_line() {
     pane.go_to_end(&mut source).unwrap();
     assert_eq!(pane.search("line", Direction::Forward, SIZE), SearchStep::Found);
     assert_eq!(pane.hit, Some(26));
+}
+
+#[test]
+fn a_search_starts_at_the_visible_lines_after_its_hit_was_left() {
+    let mut source = numbered(30);
+    let mut pane = opened(&mut source);
+    pane.go_to_start(&mut source).unwrap();
+    assert_eq!(pane.search("line 2", Direction::Forward, SIZE), SearchStep::Found);
+    assert_eq!(pane.hit, Some(2));
+    pane.go_to_end(&mut source).unwrap();
+    source.bytes.extend_from_slice(b"line 30\n");
+    pane.refresh(&mut source).unwrap();
+    assert_eq!(pane.search("", Direction::Forward, SIZE), SearchStep::Found);
+    assert_eq!(pane.hit, Some(27), "the first visible line that matches");
+    pane.go_to_start(&mut source).unwrap();
+    assert_eq!(pane.search("", Direction::Backward, SIZE), SearchStep::Found);
+    assert_eq!(pane.hit, Some(2), "the last visible line that matches");
+}
+
+#[test]
+fn a_hit_is_visible_below_long_lines_and_on_a_small_screen() {
+    let long = format!("{}\n", "x".repeat(70)).repeat(3);
+    let text = format!("{long}target 1\n{long}target 2\n");
+    let mut source = Memory { bytes: text.into_bytes(), gap: None };
+    let mut pane = opened(&mut source);
+    for size in [SIZE, (20, 1), (5, 2)] {
+        pane.go_to_start(&mut source).unwrap();
+        for (needle, expected) in [("target", 3), ("", 7)] {
+            assert_eq!(pane.search(needle, Direction::Forward, size), SearchStep::Found);
+            assert_eq!(pane.hit, Some(expected));
+            assert!(pane.visible_lines(size.0, size.1).contains(&expected), "{size:?}");
+        }
+    }
 }
 
 #[test]
