@@ -11,7 +11,7 @@ use std::time::Duration;
 use siding_model::id::TaskId;
 use siding_model::process::MonotonicMs;
 
-use crate::detail::{Detail, PaneLine};
+use crate::detail::{Detail, DetailTab, PaneLine};
 use crate::geometry::{DETAIL_FRAME_ROWS, LIST_FRAME_ROWS};
 use crate::list::{ListGroup, ListOptions, TaskList, TaskTotals};
 use crate::output_pane::Direction;
@@ -186,6 +186,26 @@ impl App {
             Some(_) => self.detail_row.as_ref(),
             None => self.list.selected(),
         }
+    }
+
+    /// Replaces the values of the task whose page is open. After the end of the task, an answer of
+    /// its shim describes processes that no longer exist, so it is removed.
+    pub(crate) fn set_detail_row(&mut self, row: TaskRow) {
+        if let Some(detail) = self.detail.as_mut().filter(|_| !row.is_live()) {
+            detail.remove_answer();
+        }
+        self.detail_row = Some(row);
+    }
+
+    /// Shows the answer of a task's shim on the task's page, if the page is open and the task has
+    /// not ended meanwhile.
+    pub(crate) fn set_answer(&mut self, id: TaskId, tab: DetailTab, lines: Vec<PaneLine>) {
+        let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == id) else { return };
+        if self.detail_row.as_ref().is_some_and(TaskRow::is_live) {
+            detail.set_answer(tab, lines);
+        }
+        // The note that the shim is asked.
+        self.message = None;
     }
 
     /// Shows a message. If an input line, a question or a waiting message is in the last line, the

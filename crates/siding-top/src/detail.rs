@@ -154,6 +154,11 @@ impl Detail {
         self.answer = Some((tab, lines));
     }
 
+    /// Removes the answer of the task's shim, if there is one.
+    pub(crate) fn remove_answer(&mut self) {
+        self.answer = None;
+    }
+
     /// Returns the visible rows of the tab on a screen of `size` columns and rows.
     pub(crate) fn visible_rows(&self, size: (usize, usize)) -> Vec<(Tone, String)> {
         let rows = wrap_lines(self.lines(), size.0);

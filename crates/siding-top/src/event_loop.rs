@@ -246,12 +246,7 @@ impl EventLoop {
                 ActResult::Message(text) => self.app.show_message(text),
                 ActResult::Failed(text) => self.app.show_error(text),
                 ActResult::Stopped { title, lines } => self.app.show_report(title, lines),
-                ActResult::Answer { id, tab, lines } => {
-                    if let Some(detail) = self.app.detail.as_mut().filter(|it| it.id == id) {
-                        detail.set_answer(tab, lines);
-                        self.app.message = None;
-                    }
-                }
+                ActResult::Answer { id, tab, lines } => self.app.set_answer(id, tab, lines),
                 ActResult::UsualDurations(found) => {
                     self.is_looking_up = false;
                     for (id, usual) in found {
@@ -397,7 +392,7 @@ impl EventLoop {
         };
         let present = Self::present();
         detail.set_lines(panes::tab_lines(detail.tab, &self.view, task, present.awake));
-        self.app.detail_row = Some(source::task_row(&self.view, task, present));
+        self.app.set_detail_row(source::task_row(&self.view, task, present));
         self.is_dirty = true;
     }
 
@@ -409,7 +404,7 @@ impl EventLoop {
             DetailTab::Output | DetailTab::Events | DetailTab::Notices | DetailTab::Facts => {
                 let row = |task| source::task_row(&self.view, task, Self::present());
                 if let Some(row) = self.view.task(detail.id).map(row) {
-                    self.app.detail_row = Some(row);
+                    self.app.set_detail_row(row);
                 }
             }
         }

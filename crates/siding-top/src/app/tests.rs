@@ -185,6 +185,26 @@ fn why_opens_the_processes_of_a_task() {
 }
 
 #[test]
+fn the_answer_of_a_shim_disappears_at_the_end_of_its_task() {
+    let mut app = sample_app();
+    press(&mut app, "w");
+    let answer = |app: &mut App| {
+        let lines = vec![PaneLine::normal("waits for input")];
+        app.set_answer(id("b-a00000000000"), DetailTab::Processes, lines);
+    };
+    let rows = |app: &App| app.detail.as_ref().map(|detail| detail.visible_rows((80, 9)).len());
+    answer(&mut app);
+    assert_eq!(rows(&app), Some(1));
+    let mut ended = sample_row("b-a00000000000", "npm test");
+    ended.final_elapsed_ms = Some(10);
+    app.set_detail_row(ended);
+    assert_eq!(rows(&app), Some(0));
+    app.show_progress("asking");
+    answer(&mut app);
+    assert_eq!((rows(&app), message(&app)), (Some(0), None), "a late answer");
+}
+
+#[test]
 fn an_input_line_has_a_maximum_length() {
     let mut app = sample_app();
     let length = |app: &App| {
