@@ -25,6 +25,7 @@ use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::protocol::ShimRequest;
+use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
 
 use crate::UsualDurations;
@@ -171,11 +172,11 @@ fn perform(
             Ok(stop_result(id, &state))
         }
         TaskAction::Extend(more) => extend(root, program, id, *more),
-        TaskAction::Input(line) => {
+        TaskAction::Input(lines) => {
             let (dir, state) = read_task(root, id)?;
             let mut input = TaskInput::open(root, program, &dir, &state)?.requested_by(REQUESTER);
-            input.write(format!("{line}\n").as_bytes())?;
-            Ok(ActResult::Message(format!("{id}: wrote {} bytes", line.len() + 1)))
+            input.write(lines.as_bytes())?;
+            Ok(ActResult::Message(format!("{id}: wrote {}", size_in_words(lines.len() as u64))))
         }
         TaskAction::Release => {
             let mut watch = TaskWatch::open(root, program, id)?;

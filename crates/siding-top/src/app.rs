@@ -28,7 +28,7 @@ pub(crate) enum TaskAction {
     Stop,
     /// Add this duration to the deadline.
     Extend(Duration),
-    /// Write this line to the standard input.
+    /// Write these lines, the last of which has its newline, to the standard input.
     Input(String),
     /// End the supervision of an adopted process.
     Release,
@@ -87,7 +87,7 @@ pub(crate) enum PromptKind {
     Filter,
     /// A text to find in the output.
     Search,
-    /// A line for the standard input of a task.
+    /// A line, or several pasted ones, for the standard input of a task.
     Input(TaskId),
     /// The duration to add to the deadline of a task.
     Extend(TaskId),

@@ -317,7 +317,11 @@ impl App {
             }
             Key::Char(c) if text.len() + c.len_utf8() <= MAX_PROMPT_BYTES => text.push(c),
             Key::Paste(pasted) if text.len() + pasted.len() <= MAX_PROMPT_BYTES => {
-                text.extend(pasted.chars().filter(|c| !c.is_control()));
+                text.extend(pasted.chars().filter_map(|c| pasted_char(c, &kind)));
+            }
+            Key::Paste(_) => {
+                let limit = format!("an input line has at most {MAX_PROMPT_BYTES} bytes");
+                self.message = Some(Message { text: limit, is_error: true });
             }
             Key::Backspace => {
                 text.pop();
@@ -345,7 +349,10 @@ impl App {
             PromptKind::Search => {
                 vec![Effect::Output(OutputMove::Search(text, Direction::Forward))]
             }
-            PromptKind::Input(id) => vec![Effect::Act(id, TaskAction::Input(text))],
+            PromptKind::Input(id) => {
+                let newline = if text.ends_with('\n') { "" } else { "\n" };
+                vec![Effect::Act(id, TaskAction::Input(text + newline))]
+            }
             PromptKind::Extend(id) => self.submit_extension(id, text),
         }
     }
@@ -390,5 +397,16 @@ impl App {
             return self.open_selected();
         }
         Vec::new()
+    }
+}
+
+/// Returns the character that a pasted one becomes in an input line; `None` if it is left out. A
+/// task receives pasted lines as they are; in other input lines their ends separate words.
+fn pasted_char(c: char, kind: &PromptKind) -> Option<char> {
+    let keeps_lines = matches!(kind, PromptKind::Input(_));
+    match c {
+        '\n' | '\t' if keeps_lines => Some(c),
+        '\n' | '\t' => Some(' '),
+        _ => (!c.is_control()).then_some(c),
     }
 }

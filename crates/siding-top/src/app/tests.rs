@@ -149,7 +149,7 @@ fn durations_and_input_are_asked_for() {
     assert_eq!(press(&mut app, "m\n"), [extend(15)]);
     assert_eq!(
         press(&mut app, "iyes\n"),
-        [Effect::Act(id("b-a00000000000"), TaskAction::Input("yes".to_owned()))]
+        [Effect::Act(id("b-a00000000000"), TaskAction::Input("yes\n".to_owned()))]
     );
     press(&mut app, "r");
     assert!(app.message.is_some_and(|message| message.text.contains("adopted")));
@@ -205,6 +205,21 @@ fn the_answer_of_a_shim_disappears_at_the_end_of_its_task() {
 }
 
 #[test]
+fn pasted_lines_stay_separate() {
+    let mut app = sample_app();
+    let input =
+        |text: &str| [Effect::Act(id("b-a00000000000"), TaskAction::Input(text.to_owned()))];
+    for (pasted, written) in [("one\n\ttwo\u{1b}", "one\n\ttwo\n"), ("one\n", "one\n")] {
+        press(&mut app, "i");
+        app.on_key(Key::Paste(pasted.to_owned()));
+        assert_eq!(press(&mut app, "\n"), input(written));
+    }
+    press(&mut app, "/");
+    app.on_key(Key::Paste("npm\ntest".to_owned()));
+    assert_eq!(app.options.filter, "npm test");
+}
+
+#[test]
 fn an_input_line_has_a_maximum_length() {
     let mut app = sample_app();
     let length = |app: &App| {
@@ -220,6 +235,7 @@ fn an_input_line_has_a_maximum_length() {
     app.on_key(Key::Ctrl('u'));
     app.on_key(Key::Paste("x".repeat(4097)));
     assert_eq!(length(&app), 0);
+    assert_eq!(message(&app), Some("an input line has at most 4096 bytes"));
     app.on_key(Key::Paste("x".repeat(4096)));
     assert_eq!(length(&app), 4096);
 }
