@@ -328,7 +328,7 @@ impl App {
             }
             Key::Ctrl('u') => text.clear(),
             Key::Ctrl('w') => {
-                let kept = text.trim_end().rfind(char::is_whitespace).map_or(0, |blank| blank + 1);
+                let kept = text.trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len();
                 text.truncate(kept);
             }
             _ => {}

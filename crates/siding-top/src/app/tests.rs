@@ -220,6 +220,18 @@ fn pasted_lines_stay_separate() {
 }
 
 #[test]
+fn the_last_word_of_an_input_line_is_deleted_after_any_blank() {
+    let mut app = sample_app();
+    for blank in [" ", "\u{3000}"] {
+        press(&mut app, "/");
+        app.on_key(Key::Paste(format!("one{blank}two ")));
+        app.on_key(Key::Ctrl('w'));
+        assert_eq!(app.options.filter, format!("one{blank}"));
+        press(&mut app, "\x1b");
+    }
+}
+
+#[test]
 fn an_input_line_has_a_maximum_length() {
     let mut app = sample_app();
     let length = |app: &App| {
