@@ -114,7 +114,7 @@ fn a_long_output_is_searched_while_the_keys_work() {
     let top = top_on(&sandbox, &terminal, &[]).spawn();
     terminal.wait_for_row("exited 3");
     terminal.send_keys(ENTER);
-    terminal.wait_for_row("following");
+    terminal.wait_for_row("ended, ");
     terminal.send_keys("/absent\r");
     terminal.wait_for_row("not found below; N searches above: absent");
     terminal.send_keys("N");

@@ -8,6 +8,7 @@ use crate::app::{App, DEFAULT_EXTENSION, Message, Overlay, PromptKind};
 use crate::detail::{Detail, DetailTab, PaneLine, wrap_lines};
 use crate::geometry::{BOX_MARGIN_COLUMNS, Cursor, box_columns, box_height, box_text_columns};
 use crate::help::help_lines;
+use crate::row::TaskRow;
 use crate::theme::Tone;
 
 /// Maximum number of rows of a message or a question, and its maximum share of the screen.
@@ -74,7 +75,7 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     let hints = match (&app.overlay, &app.detail) {
         (Some(_), _) => "any other key closes".to_owned(),
         (None, None) => "? keys  Enter open  / filter  x stop  q quit".to_owned(),
-        (None, Some(detail)) => detail_hints(detail, app.output_size()),
+        (None, Some(detail)) => detail_hints(app, detail),
     };
     canvas.text(0, row, app.columns, &hints, app.theme.style(Tone::Faint));
     None
@@ -101,19 +102,27 @@ fn draw_sentence(app: &App, canvas: &mut Canvas, last_row: usize, text: &str, to
     }
 }
 
-/// Returns the keys of the page of a task, and the position in an output of this size.
-fn detail_hints(detail: &Detail, output_size: (usize, usize)) -> String {
+/// Returns the keys of the page of a task, and the position in its output. Those that need a
+/// running task are left out after its end.
+fn detail_hints(app: &App, detail: &Detail) -> String {
+    let is_live = app.detail_row.as_ref().is_some_and(TaskRow::is_live);
     if detail.tab != DetailTab::Output {
-        return "? keys  Tab next  w why  q back".to_owned();
+        let why = if is_live { "w why  " } else { "" };
+        return format!("? keys  Tab next  {why}q back");
     }
+    let (columns, height) = app.output_size();
     let output = &detail.output;
-    let below = match output.bytes_below(output_size.0, output_size.1) {
+    let below = match output.bytes_below(columns, height) {
         0 => String::new(),
         bytes => format!(", {} below", size_in_words(bytes)),
     };
-    let state = if output.is_following() { "following" } else { "paused" };
+    let (state, key) = match (is_live, output.is_following()) {
+        (true, true) => ("following", "f pause"),
+        (true, false) => ("paused", "f follow"),
+        (false, _) => ("ended", "G end"),
+    };
     let written = size_in_words(output.written());
-    format!("{state}, {written}{below}  ? keys  f follow  / search  E error  q back")
+    format!("{state}, {written}{below}  ? keys  {key}  / search  E error  q back")
 }
 
 /// Returns the text in front of an input line. Over the list it names the task, because another

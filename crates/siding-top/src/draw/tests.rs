@@ -111,7 +111,7 @@ fn the_page_of_a_task_has_tabs() {
     assert_eq!(lines[0], "● b-a00000000000  running  2m 10s ▓▓▓░░░ 4m  ends in 16m 40s  npm test");
     assert_eq!(lines[1], " 1 output  2 processes  3 limits  4 events  5 notices  6 facts");
     assert_eq!(lines[2], "no output yet");
-    assert!(lines[7].starts_with("following, 0 bytes"), "{}", lines[7]);
+    assert!(lines[7].starts_with("following, 0 bytes  ? keys  f pause"), "{}", lines[7]);
     if let Some(detail) = &mut app.detail {
         detail.select_tab(DetailTab::Events);
         detail.set_lines(vec![PaneLine::normal("      0s  started as process 5")]);
@@ -119,6 +119,17 @@ fn the_page_of_a_task_has_tabs() {
     assert_eq!(drawn(&mut app)[2], "      0s  started as process 5");
     (app.columns, app.rows) = (20, 5);
     assert_eq!(drawn(&mut app)[1], " 1  2  3  4 events");
+}
+
+#[test]
+fn the_page_of_an_ended_task_offers_only_keys_with_an_effect() {
+    let mut app = sample_app(80, 8);
+    let row = sample_rows().remove(2);
+    (app.detail, app.detail_row) = (Some(Detail::new(row.id)), Some(row));
+    let hints = "ended, 0 bytes  ? keys  G end  / search  E error  q back";
+    assert_eq!(drawn(&mut app)[7], hints);
+    app.on_key(siding_model::key_input::Key::Char('2'));
+    assert_eq!(drawn(&mut app)[7], "? keys  Tab next  q back");
 }
 
 #[test]
