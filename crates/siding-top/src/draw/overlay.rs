@@ -74,7 +74,7 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
     }
     let hints = match (&app.overlay, &app.detail) {
         (Some(_), _) => "any other key closes".to_owned(),
-        (None, None) => "? keys  Enter open  / filter  x stop  q quit".to_owned(),
+        (None, None) => list_hints(app),
         (None, Some(detail)) => detail_hints(app, detail),
     };
     canvas.text(0, row, app.columns, &hints, app.theme.style(Tone::Faint));
@@ -100,6 +100,13 @@ fn draw_sentence(app: &App, canvas: &mut Canvas, last_row: usize, text: &str, to
         canvas.clear(0, first_row + number, app.columns);
         canvas.text(0, first_row + number, app.columns, text, app.theme.style(tone));
     }
+}
+
+/// Returns the keys of the list, with the action that the selected task allows.
+fn list_hints(app: &App) -> String {
+    let can_stop = !app.is_read_only && app.current().is_some_and(TaskRow::is_live);
+    let action = if can_stop { "x stop  " } else { "" };
+    format!("? keys  Enter open  / filter  {action}q quit")
 }
 
 /// Returns the keys of the page of a task, and the position in its output. Those that need a

@@ -133,6 +133,17 @@ fn the_page_of_an_ended_task_offers_only_keys_with_an_effect() {
 }
 
 #[test]
+fn a_stop_is_offered_only_where_it_is_possible() {
+    let mut app = sample_app(80, 8);
+    assert!(drawn(&mut app)[7].contains("x stop"));
+    app.on_key(siding_model::key_input::Key::Char('G'));
+    assert_eq!(drawn(&mut app)[7], "? keys  Enter open  / filter  q quit", "the task has ended");
+    app.on_key(siding_model::key_input::Key::Char('g'));
+    app.is_read_only = true;
+    assert_eq!(drawn(&mut app)[7], "? keys  Enter open  / filter  q quit");
+}
+
+#[test]
 fn the_last_line_asks_and_reports() {
     let mut app = sample_app(80, 8);
     app.show_error("it failed\u{1b}[2J");
