@@ -129,6 +129,9 @@ pub(crate) struct App {
     /// Messages that arrived while an input line or a question was in the last line. The first one
     /// is shown, instead of `message`, once the line is free, and each key removes one.
     waiting_messages: VecDeque<Message>,
+    /// The note that an action is being carried out, until its result arrives or a key is pressed. It
+    /// is visible while there is no other message.
+    progress: Option<Message>,
     /// The message about the search that is running in the output of the open task. It is visible
     /// while there is no other message.
     searching: Option<Message>,
@@ -151,6 +154,7 @@ impl App {
             waiting_reports: VecDeque::new(),
             message: None,
             waiting_messages: VecDeque::new(),
+            progress: None,
             searching: None,
             is_read_only,
             theme,
@@ -204,8 +208,7 @@ impl App {
         if self.detail_row.as_ref().is_some_and(TaskRow::is_live) {
             detail.set_answer(tab, lines);
         }
-        // The note that the shim is asked.
-        self.message = None;
+        self.progress = None;
     }
 
     /// Shows a message. If an input line, a question or a waiting message is in the last line, the
@@ -219,13 +222,14 @@ impl App {
         self.add_message(Message { text: text.into(), is_error: true });
     }
 
-    /// Shows that an action has started, unless a message waits. The result of the action replaces
-    /// this note, which therefore never waits.
+    /// Shows that an action has started, unless there is a message. The result of the action
+    /// replaces this note, which therefore never waits.
     pub(crate) fn show_progress(&mut self, text: impl Into<String>) {
-        self.message = Some(Message { text: text.into(), is_error: false });
+        self.progress = Some(Message { text: text.into(), is_error: false });
     }
 
     fn add_message(&mut self, message: Message) {
+        self.progress = None;
         if !self.has_input_line() && self.waiting_messages.is_empty() {
             self.message = Some(message);
         } else if !self.waiting_messages.contains(&message) {
@@ -236,7 +240,8 @@ impl App {
     /// Returns the message that is visible.
     pub(crate) fn visible_message(&self) -> Option<&Message> {
         let waiting = self.waiting_messages.front().filter(|_| !self.has_input_line());
-        waiting.or(self.message.as_ref()).or(self.searching.as_ref())
+        let message = waiting.or(self.message.as_ref());
+        message.or(self.progress.as_ref()).or(self.searching.as_ref())
     }
 
     /// Shows that a search is running, until [`Self::end_search`].
@@ -252,7 +257,7 @@ impl App {
 
     /// Removes the visible message.
     fn remove_message(&mut self) {
-        self.message = None;
+        (self.message, self.progress) = (None, None);
         if !self.has_input_line() {
             self.waiting_messages.pop_front();
         }
@@ -266,6 +271,7 @@ impl App {
     /// Shows the result of an action in a box. A person who is typing, answers a question or reads
     /// another report is not interrupted: the box appears afterwards.
     pub(crate) fn show_report(&mut self, title: impl Into<String>, lines: Vec<PaneLine>) {
+        self.progress = None;
         self.waiting_reports.push_back(Overlay::Report { title: title.into(), lines, top: 0 });
         self.open_waiting_report();
     }

@@ -212,8 +212,11 @@ fn an_input_line_names_its_default_and_the_error_of_its_text() {
 #[test]
 fn a_box_covers_the_list() {
     let mut app = sample_app(40, 8);
+    app.show_progress("stopping b-4k7q");
+    assert_eq!(drawn(&mut app)[7], "stopping b-4k7q");
     app.show_report("b-4k7q: stopped", vec![PaneLine::normal("ended 5 SIGTERM sleep"); 9]);
     let lines = drawn(&mut app);
+    assert_eq!(lines[7], "any other key closes", "the stop has ended");
     assert!(lines[0].contains("─ b-4k7q: stopped ───"), "{}", lines[0]);
     assert!(lines[1].contains("│ ended 5 SIGTERM sleep"), "{}", lines[1]);
     assert!(lines[6].contains("4 more ↓"), "{}", lines[6]);
