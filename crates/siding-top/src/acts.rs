@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use std::{io, thread};
 
+use siding_core::notices::Outbox;
 use siding_core::processes::probe::{self, KnownFds};
 use siding_core::processes::tree;
 use siding_core::store::{StateDir, TaskDir};
@@ -24,6 +25,7 @@ use siding_model::evidence::{ChainLink, WhyView};
 use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
+use siding_model::notice::{Consumer, NoticeId, TaskNotices};
 use siding_model::protocol::ShimRequest;
 use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
@@ -188,6 +190,7 @@ fn perform(
                 format!("{id} has ended already")
             }))
         }
+        TaskAction::Acknowledge => acknowledge(root, id),
         TaskAction::Explain { may_repair } => {
             let view = if *may_repair {
                 why::why_view(root, program, id)?
@@ -206,6 +209,16 @@ fn perform(
             None => ActResult::Failed(format!("the shim of {id} did not answer; w tries again")),
         }),
     }
+}
+
+/// Acknowledges the notices of a task for the person at this terminal. The agent of the task's
+/// session still receives them.
+fn acknowledge(root: &StateDir, id: TaskId) -> Result<ActResult, ActError> {
+    let TaskNotices { state, notices } = root.task_dir(id)?.read_notices()?;
+    let ids: Vec<NoticeId> = notices.iter().map(|notice| notice.id).collect();
+    let outbox = Outbox::new(root, state.spec.session_id, Consumer::terminal())?;
+    outbox.acknowledge(&ids)?;
+    Ok(ActResult::Message(format!("the notices of {id} are acknowledged")))
 }
 
 fn read_task(root: &StateDir, id: TaskId) -> Result<(TaskDir, TaskState), ActError> {

@@ -32,6 +32,8 @@ pub(crate) enum TaskAction {
     Input(String),
     /// End the supervision of an adopted process.
     Release,
+    /// Acknowledge the notices so far for the person at this terminal.
+    Acknowledge,
     /// Find out what each process waits for. `may_repair` allows the replacement of a killed shim.
     Explain { may_repair: bool },
     /// Ask for the peak usage of the task so far.

@@ -230,7 +230,10 @@ impl EventLoop {
         let note = match action {
             TaskAction::Stop => Some(format!("stopping {id}")),
             TaskAction::Explain { .. } | TaskAction::MeasurePeaks => Some(format!("asking {id}")),
-            TaskAction::Extend(_) | TaskAction::Input(_) | TaskAction::Release => None,
+            TaskAction::Extend(_)
+            | TaskAction::Input(_)
+            | TaskAction::Release
+            | TaskAction::Acknowledge => None,
         };
         if let Err(error) = self.acts.start(id, action) {
             self.app.show_error(format!("could not start a thread: {error}"));

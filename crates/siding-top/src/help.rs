@@ -9,7 +9,7 @@ use crate::theme::Tone;
 const KEY_COLUMNS: usize = 12;
 
 /// The lines of the help: a key and its meaning, or an empty string and a heading.
-const HELP_LINES: [(&str, &str); 38] = [
+const HELP_LINES: [(&str, &str); 39] = [
     ("", "Move"),
     ("j k, arrows", "next and previous task or line"),
     ("g G", "first and last"),
@@ -34,6 +34,7 @@ const HELP_LINES: [(&str, &str); 38] = [
     ("e", "extend its deadline: Enter adds 30m, otherwise type a duration such as 5m"),
     ("i", "write a line to its standard input"),
     ("r", "release an adopted process"),
+    ("A", "acknowledge its notices, so that a failure counts as seen"),
     ("o", "open its output in $PAGER"),
     ("y Y p", "copy the id, the command, the path of the output"),
     ("", "Symbols"),

@@ -26,7 +26,7 @@ use crate::pager::pager_from_environment;
 Examples:
   siding top                show all tasks
   siding top npm test       show the tasks that have both words
-  siding top --read-only    refuse to stop, extend, release or write input
+  siding top --read-only    refuse every action on a task
 
 NO_COLOR disables colors; a locale without UTF-8 gets ASCII symbols.")]
 pub(crate) struct Args {

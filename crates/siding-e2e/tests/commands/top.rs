@@ -198,6 +198,24 @@ fn actions_are_confirmed_and_reported() {
     assert_eq!(show_task(&sandbox, &hanging)["outcome"]["kind"], "stopped");
 }
 
+/// A key acknowledges the end of a failed task, which then no longer needs a person.
+#[test]
+fn a_failure_is_acknowledged() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], &format!("{}; exit 4", until_file_exists("go")));
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("  1 running");
+    make_file(&sandbox, "go");
+    terminal.wait_for_row("1 needs you");
+    terminal.wait_for_row("A acknowledge");
+    terminal.send_keys("A");
+    terminal.wait_for_row(&format!("the notices of {id} are acknowledged"));
+    terminal.wait_until_gone("1 needs you");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+}
+
 /// A read-only screen refuses actions, and a narrow terminal without UTF-8 and colors is usable.
 #[test]
 fn a_read_only_screen_is_usable_in_a_small_terminal() {

@@ -243,13 +243,17 @@ impl App {
             Key::Char('p') => return vec![Effect::Copy(row.output_path)],
             Key::Char('o') => return vec![Effect::OpenPager(row.id)],
             Key::Char('w') => return self.explain(&row),
-            Key::Char('x' | 'e' | 'i' | 'r') if self.is_read_only => {
+            Key::Char('x' | 'e' | 'i' | 'r' | 'A') if self.is_read_only => {
                 self.show_error("siding top was started with --read-only");
             }
             Key::Char('x') => self.ask_stop(&row),
             Key::Char('e') if row.is_live() => self.prompt(PromptKind::Extend(row.id)),
             Key::Char('i') if row.is_live() => self.prompt(PromptKind::Input(row.id)),
             Key::Char('r') => self.ask_release(&row),
+            Key::Char('A') if row.unread_notices > 0 => {
+                return vec![Effect::Act(row.id, TaskAction::Acknowledge)];
+            }
+            Key::Char('A') => self.show_message(format!("no notice of {} is new", row.id)),
             Key::Char('e' | 'i') => self.show_error(format!("{} has ended", row.id)),
             _ => {}
         }

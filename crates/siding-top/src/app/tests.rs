@@ -73,7 +73,7 @@ fn an_ended_task_is_not_stopped() {
 fn a_read_only_screen_refuses_every_action() {
     let mut app = sample_app();
     app.is_read_only = true;
-    for key in ["x", "e", "i", "r"] {
+    for key in ["x", "e", "i", "r", "A"] {
         assert_eq!(press(&mut app, key), []);
         assert_eq!(app.overlay, None);
         assert!(app.message.as_ref().is_some_and(|message| message.text.contains("--read-only")));
@@ -153,6 +153,19 @@ fn durations_and_input_are_asked_for() {
     );
     press(&mut app, "r");
     assert!(app.message.is_some_and(|message| message.text.contains("adopted")));
+}
+
+#[test]
+fn new_notices_are_acknowledged() {
+    let mut app = sample_app();
+    let acknowledge = Effect::Act(id("b-a00000000000"), TaskAction::Acknowledge);
+    assert_eq!(press(&mut app, "A"), [acknowledge]);
+    app.list.load_rows(9, |id| {
+        let row = rows().into_iter().find(|row| row.id == id)?;
+        Some(TaskRow { unread_notices: 0, ..row })
+    });
+    assert_eq!(press(&mut app, "A"), []);
+    assert_eq!(message(&app), Some("no notice of b-a00000000000 is new"));
 }
 
 #[test]
@@ -333,7 +346,7 @@ fn a_click_on_a_heading_sorts_by_its_column() {
 
 fn any_key() -> impl Strategy<Value = Key> {
     prop_oneof![
-        4 => prop::sample::select("qjkgGxeirwyYpo/?sStafEnN 123456hl".chars().collect::<Vec<_>>())
+        4 => prop::sample::select("qjkgGxeirwAyYpo/?sStafEnN 123456hl".chars().collect::<Vec<_>>())
             .prop_map(Key::Char),
         1 => any::<char>().prop_map(Key::Char),
         1 => "[a-z 你\\n]{0,20}".prop_map(Key::Paste),

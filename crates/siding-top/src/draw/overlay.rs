@@ -104,9 +104,18 @@ fn draw_sentence(app: &App, canvas: &mut Canvas, last_row: usize, text: &str, to
 
 /// Returns the keys of the list, with the action that the selected task allows.
 fn list_hints(app: &App) -> String {
-    let can_stop = !app.is_read_only && app.current().is_some_and(TaskRow::is_live);
-    let action = if can_stop { "x stop  " } else { "" };
+    let action = match (app.current().is_some_and(TaskRow::is_live), app.is_read_only) {
+        (true, false) => "x stop  ",
+        (true, true) => "",
+        (false, _) => acknowledge_hint(app),
+    };
     format!("? keys  Enter open  / filter  {action}q quit")
+}
+
+/// Returns the key that acknowledges the notices of the current task; empty if none is new.
+fn acknowledge_hint(app: &App) -> &'static str {
+    let has_new = app.current().is_some_and(|row| row.unread_notices > 0);
+    if has_new && !app.is_read_only { "A acknowledge  " } else { "" }
 }
 
 /// Returns the keys of the page of a task, and the position in its output. Those that need a
@@ -114,8 +123,8 @@ fn list_hints(app: &App) -> String {
 fn detail_hints(app: &App, detail: &Detail) -> String {
     let is_live = app.detail_row.as_ref().is_some_and(TaskRow::is_live);
     if detail.tab != DetailTab::Output {
-        let why = if is_live { "w why  " } else { "" };
-        return format!("? keys  Tab next  {why}q back");
+        let action = if is_live { "w why  " } else { acknowledge_hint(app) };
+        return format!("? keys  Tab next  {action}q back");
     }
     let (columns, height) = app.output_size();
     let output = &detail.output;

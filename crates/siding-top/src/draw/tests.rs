@@ -133,11 +133,18 @@ fn the_page_of_an_ended_task_offers_only_keys_with_an_effect() {
 }
 
 #[test]
-fn a_stop_is_offered_only_where_it_is_possible() {
+fn an_action_is_offered_only_where_it_is_possible() {
     let mut app = sample_app(80, 8);
     assert!(drawn(&mut app)[7].contains("x stop"));
     app.on_key(siding_model::key_input::Key::Char('G'));
     assert_eq!(drawn(&mut app)[7], "? keys  Enter open  / filter  q quit", "the task has ended");
+    app.list.load_rows(5, |id| {
+        let row = sample_rows().into_iter().find(|row| row.id == id)?;
+        Some(TaskRow { unread_notices: 1, ..row })
+    });
+    let (buffer, _) = draw(&app);
+    let last: String = buffer.content[7 * 80..].iter().map(|cell| cell.symbol()).collect();
+    assert!(last.starts_with("? keys  Enter open  / filter  A acknowledge  q quit"), "{last}");
     app.on_key(siding_model::key_input::Key::Char('g'));
     app.is_read_only = true;
     assert_eq!(drawn(&mut app)[7], "? keys  Enter open  / filter  q quit");
