@@ -182,7 +182,12 @@ fn fact_lines(
     add("output", &format!("{}  {}", size_in_words(view.output.bytes), view.output.path));
     add("network", &view.net);
     if let Some(pid) = view.shim_pid {
-        add("shim", &format!("process {pid}, replaced {} times", view.rescues));
+        let replaced = match view.rescues {
+            0 => String::new(),
+            1 => ", replaced once".to_owned(),
+            count => format!(", replaced {count} times"),
+        };
+        add("shim", &format!("process {pid}{replaced}"));
     }
     if let Some(parent) = view.parent_task {
         add("started by", &parent.to_string());
@@ -277,6 +282,8 @@ fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::sample::sample_task_view;
+
     use super::*;
     use crate::detail::wrap_lines;
 
@@ -315,6 +322,19 @@ mod tests {
                 "             again without a question",
             ]
         );
+    }
+
+    #[test]
+    fn the_replacements_of_a_shim_are_counted() {
+        let mut task = LiveTask::from_view(sample_task_view());
+        task.view.shim_pid = Some(7);
+        let expected =
+            [(0, "process 7"), (1, "process 7, replaced once"), (2, "process 7, replaced 2 times")];
+        for (count, text) in expected {
+            task.view.rescues = count;
+            let lines = fact_lines(&task, None, None);
+            assert!(lines.contains(&labeled("shim", text)), "{lines:?}");
+        }
     }
 
     #[test]
