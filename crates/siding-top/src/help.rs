@@ -18,7 +18,7 @@ const HELP_LINES: [(&str, &str); 39] = [
     ("", "List"),
     ("Enter, l", "open the selected task"),
     ("/", "filter by words; Esc shows all tasks"),
-    ("s S", "order by each column in turn (name: text of COMMAND), by bytes of output"),
+    ("s S", "next and previous order of the list, which its title names"),
     ("t", "group by session, kind or state"),
     ("a", "hide or show the ended tasks that do not need you"),
     ("q, Ctrl-C", "quit; the tasks continue"),
