@@ -150,6 +150,11 @@ impl TaskList {
         self.entries.get(self.selected).and_then(ListEntry::task_id)
     }
 
+    /// Returns the number of listed tasks.
+    pub(crate) fn task_count(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.task_id().is_some()).count()
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

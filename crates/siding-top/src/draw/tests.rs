@@ -67,6 +67,19 @@ fn a_usual_terminal_shows_the_list() {
 }
 
 #[test]
+fn the_title_counts_all_tasks_and_those_that_match() {
+    let mut app = sample_app(80, 8);
+    app.options.filter = "npm".to_owned();
+    let tasks = sample_rows().iter().take(2).map(|row| row.id).collect();
+    let totals = app.list.totals;
+    app.set_groups(vec![ListGroup { title: Some("claude-1".to_owned()), tasks }], totals);
+    assert_eq!(
+        drawn(&mut app)[0],
+        "siding top  1 needs you  2 running  1 ended  /npm: 2 of 3 tasks  by time"
+    );
+}
+
+#[test]
 fn a_wide_terminal_shows_every_column() {
     let mut app = sample_app(200, 8);
     let lines = drawn(&mut app);
