@@ -309,14 +309,19 @@ impl OutputPane {
         self.settle(size.0, size.1);
         let pattern = Pattern::Text(self.needle.clone());
         let visible = self.visible_lines(size.0, size.1);
-        if let Some(index) = self.find_loaded(&pattern, direction, &visible) {
+        // A person who has left the hit, for example for the end of the output, expects the next
+        // one near the lines on the screen.
+        let hit = self.hit.filter(|hit| visible.contains(hit));
+        if let Some(index) = self.find_loaded(&pattern, direction, hit, &visible) {
             self.show_hit(index, size);
             return SearchStep::Found;
         }
         let (from, to) = match direction {
             Direction::Forward => {
-                let pending = self.parser.pending_line().map_or(self.end, |line| line.offset);
-                (pending, self.written)
+                // The last line, which has no newline yet, is not among the loaded ones.
+                let last = self.lines.len();
+                let from = if hit == Some(last) { self.end } else { self.line_offset(last) };
+                (from, self.written)
             }
             Direction::Backward => (0, self.start),
         };
@@ -341,18 +346,17 @@ impl OutputPane {
         Ok(())
     }
 
-    /// Returns the next matching line of the loaded part.
+    /// Returns the next matching line of the loaded part: after a hit or, without one, from the
+    /// first visible line down or from the last visible line up.
     fn find_loaded(
         &self,
         pattern: &Pattern,
         direction: Direction,
+        hit: Option<usize>,
         visible: &Range<usize>,
     ) -> Option<usize> {
         let matches = |index: &usize| pattern.matches(&self.lines[*index].text);
         let count = self.lines.len();
-        // A person who has left the hit, for example for the end of the output, expects the next
-        // one near the lines on the screen.
-        let hit = self.hit.filter(|hit| visible.contains(hit));
         match direction {
             Direction::Forward => {
                 let first = hit.map_or(visible.start, |hit| hit + 1);
@@ -366,7 +370,7 @@ impl OutputPane {
     fn load_around(&mut self, offset: u64, source: &mut dyn ByteSource) -> io::Result<usize> {
         self.load_part(offset.saturating_sub(BLOCK_BYTES / 2), source)?;
         let index = self.lines.partition_point(|line| line.offset < offset);
-        Ok(index.min(self.lines.len().saturating_sub(1)))
+        Ok(index.min(self.line_count().saturating_sub(1)))
     }
 
     /// Shows a line that was found, and the lines above it that leave room for it.

@@ -80,7 +80,7 @@ impl OutputPane {
         rows
     }
 
-    fn line_count(&self) -> usize {
+    pub(super) fn line_count(&self) -> usize {
         self.lines.len() + usize::from(self.parser.pending_line().is_some())
     }
 
@@ -122,7 +122,7 @@ impl OutputPane {
 
     /// Returns the stream offset of a line; the end of the loaded part for an index after the last
     /// line.
-    fn line_offset(&self, index: usize) -> u64 {
+    pub(super) fn line_offset(&self, index: usize) -> u64 {
         match self.lines.get(index) {
             Some(line) => line.offset,
             None => self.parser.pending_line().map_or(self.end, |line| line.offset),

@@ -220,6 +220,20 @@ fn a_hit_is_visible_below_long_lines_and_on_a_small_screen() {
 }
 
 #[test]
+fn a_line_without_a_newline_is_found() {
+    let mut source = Memory { bytes: b"one\ntwo\nContinue?".to_vec(), gap: None };
+    let mut pane = opened(&mut source);
+    assert!(search(&mut pane, "continue", Direction::Forward, &mut source).is_some());
+    let rows = pane.visible_rows(SIZE.0, SIZE.1);
+    let hits: Vec<&str> =
+        rows.iter().filter(|row| row.is_hit).map(|row| row.spans[0].0.as_str()).collect();
+    assert_eq!(hits, ["Continue?"]);
+    assert_eq!(search(&mut pane, "", Direction::Forward, &mut source), None, "it is the last");
+    assert_eq!(pane.search("o", Direction::Backward, SIZE), SearchStep::Found);
+    assert_eq!(pane.hit, Some(1));
+}
+
+#[test]
 fn a_canceled_search_reads_no_further_block() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
