@@ -29,7 +29,8 @@ pub(crate) trait ByteSource {
     /// Returns the number of bytes that the task has written.
     fn written_bytes(&mut self) -> io::Result<u64>;
 
-    /// Reads the first stored bytes between two offsets, or returns the gap at the first offset, as
+    /// Reads the first stored bytes between two offsets, or returns the gap at the first offset, up
+    /// to the second one, as
     /// [`RawChunks::read_chunk`](siding_core::output::RawChunks::read_chunk) does.
     fn read_chunk(
         &mut self,
@@ -47,6 +48,8 @@ pub(crate) struct OutputPane {
     /// Stream offsets of the loaded part.
     start: u64,
     end: u64,
+    /// The gaps in the loaded part, in order. Each of them is one line.
+    gaps: Vec<OutputGap>,
     /// Number of bytes that the task has written.
     written: u64,
     /// Whether the last line stays visible.
@@ -123,25 +126,34 @@ impl OutputPane {
         if from > 0 && self.lines.len() > 1 {
             self.lines.remove(0);
             self.start = self.lines[0].offset;
+            self.gaps.retain(|gap| gap.from >= self.start);
         }
         Ok(())
     }
 
-    fn clear_from(&mut self, offset: u64) {
+    /// Removes the loaded lines. The line that has no newline yet remains.
+    fn discard_lines(&mut self) {
         self.lines.clear();
+        self.gaps.clear();
+    }
+
+    fn clear_from(&mut self, offset: u64) {
+        self.discard_lines();
         self.parser = StyledLineParser::starting_at(offset);
         (self.start, self.end) = (offset, offset);
         (self.top, self.top_row, self.hit) = (0, 0, None);
     }
 
-    /// Loads the output up to an offset, and drops the first lines if too much is loaded.
+    /// Loads the output up to an offset or, if a gap is there, up to the end of the gap. Drops the
+    /// first lines if too much is loaded.
     fn load_until(&mut self, to: u64, source: &mut dyn ByteSource) -> io::Result<()> {
         let mut chunk = Vec::new();
         while self.end < to {
             let gap = source.read_chunk(self.end, to, &mut chunk)?;
-            if let Some(gap) = gap {
-                self.end = gap.to.max(self.end + 1);
-                self.push_gap(gap);
+            if let Some(part) = gap {
+                // The gap is loaded to its end, so that it is one line and crossed by one step.
+                let gap = source.read_chunk(self.end, self.written.max(to), &mut chunk)?;
+                self.push_gap(gap.unwrap_or(part));
             } else if chunk.is_empty() {
                 break;
             } else {
@@ -159,20 +171,36 @@ impl OutputPane {
         let text = format!("… {} were released to save disk space …", size_in_words(gap.len()));
         let styles = vec![(text.len(), CharStyle::default())];
         self.lines.push(StyledLine { offset: gap.from, text, styles });
+        self.gaps.push(gap);
+        self.end = gap.to.max(self.end + 1);
         self.parser = StyledLineParser::starting_at(self.end);
     }
 
+    /// Returns the offset at which this number of stored bytes of the loaded part come before it.
+    /// A gap occupies no memory, so that lines above it remain loaded, however long it is.
+    fn offset_after(&self, stored: u64) -> u64 {
+        let mut offset = self.start + stored;
+        for gap in &self.gaps {
+            if gap.from < offset {
+                offset += gap.len();
+            }
+        }
+        offset
+    }
+
     fn drop_first_lines(&mut self) {
-        let excess = (self.end - self.start).saturating_sub(MAX_WINDOW_BYTES);
+        let released: u64 = self.gaps.iter().map(|gap| gap.len()).sum();
+        let excess = (self.end - self.start).saturating_sub(released + MAX_WINDOW_BYTES);
         if excess == 0 {
             return;
         }
-        let first_kept = self.start + excess;
+        let first_kept = self.offset_after(excess);
         let dropped = self.lines.partition_point(|line| line.offset < first_kept);
         // A quarter more is dropped, so that the lines are not moved for every new one.
         let dropped = (dropped + self.lines.len() / 4).min(self.lines.len());
         self.lines.drain(..dropped);
-        self.start = self.lines.first().map_or(self.end, |line| line.offset);
+        self.start = self.line_offset(0);
+        self.gaps.retain(|gap| gap.from >= self.start);
         if self.top < dropped {
             self.top_row = 0;
         }
@@ -196,6 +224,8 @@ impl OutputPane {
         self.start = earlier.start;
         earlier.lines.append(&mut self.lines);
         self.lines = earlier.lines;
+        earlier.gaps.append(&mut self.gaps);
+        self.gaps = earlier.gaps;
         self.top += count;
         self.hit = self.hit.map(|hit| hit + count);
         self.drop_last_lines();
@@ -203,7 +233,7 @@ impl OutputPane {
     }
 
     fn drop_last_lines(&mut self) {
-        let limit = self.start + MAX_WINDOW_BYTES + BLOCK_BYTES;
+        let limit = self.offset_after(MAX_WINDOW_BYTES + BLOCK_BYTES);
         if self.end <= limit {
             return;
         }
@@ -212,6 +242,7 @@ impl OutputPane {
             self.end = first_dropped.offset;
             self.parser = StyledLineParser::starting_at(self.end);
             self.lines.truncate(kept);
+            self.gaps.retain(|gap| gap.from < self.end);
         }
     }
 

@@ -53,7 +53,7 @@ impl Scan {
         source: &mut dyn ByteSource,
         is_canceled: &dyn Fn() -> bool,
     ) -> io::Result<Option<u64>> {
-        let mut part = OutputPane::default();
+        let mut part = OutputPane { written: self.to, ..OutputPane::default() };
         part.clear_from(self.from);
         while part.end < self.to {
             if is_canceled() {
@@ -68,7 +68,7 @@ impl Scan {
             if part.end < next {
                 break;
             }
-            part.lines.clear();
+            part.discard_lines();
             part.start = part.end;
         }
         let last = part.parser.pending_line();
@@ -87,7 +87,7 @@ impl Scan {
             if let Some(line) = found {
                 return Ok(Some(line.offset));
             }
-            part.lines.clear();
+            part.discard_lines();
         }
         Ok(None)
     }

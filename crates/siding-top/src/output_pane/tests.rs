@@ -23,7 +23,7 @@ impl ByteSource for Memory {
         chunk.clear();
         if let Some(gap) = self.gap {
             if (gap.from..gap.to).contains(&from) {
-                return Ok(Some(OutputGap { from, to: gap.to }));
+                return Ok(Some(OutputGap { from, to: gap.to.min(to) }));
             }
             if from < gap.from {
                 let end = usize::try_from(to.min(gap.from)).unwrap();
@@ -280,4 +280,32 @@ fn a_gap_is_named() {
     let rows = pane.visible_rows(80, 4);
     assert_eq!(rows[1].spans[0].0, "… 14 bytes were released to save disk space …");
     assert_eq!(rows[2].spans[0].0, "line 3");
+}
+
+#[test]
+fn lines_around_a_long_gap_are_found_and_scrolled() {
+    let mut source = numbered(400_000);
+    source.gap = Some(OutputGap { from: 1_000_000, to: 4_000_000 });
+    let mut pane = opened(&mut source);
+    let found = |line: &str| Some(line.to_owned());
+    let last_before = "line 91918";
+    assert_eq!(
+        search(&mut pane, last_before, Direction::Backward, &mut source),
+        found(last_before)
+    );
+    let after = "line 342600";
+    assert_eq!(search(&mut pane, after, Direction::Forward, &mut source), found(after));
+    assert_eq!(
+        search(&mut pane, last_before, Direction::Backward, &mut source),
+        found(last_before)
+    );
+    pane.scroll(Direction::Forward, 3, SIZE, &mut source).unwrap();
+    let rows = shown(&pane);
+    assert_eq!(rows[..2], [last_before, "l"]);
+    assert!(rows[2].starts_with("… 2.8 MiB"), "{rows:?}");
+    // The gap has three rows, and the rest of the line that it cuts has one.
+    pane.scroll(Direction::Forward, 6, SIZE, &mut source).unwrap();
+    assert_eq!(shown(&pane)[0], "line 342593", "the gap is one line");
+    pane.scroll(Direction::Backward, 6, SIZE, &mut source).unwrap();
+    assert_eq!(shown(&pane)[0], last_before, "the lines above the gap remain loaded");
 }
