@@ -131,8 +131,8 @@ pub(crate) struct App {
     /// Messages that arrived while an input line or a question was in the last line. The first one
     /// is shown, instead of `message`, once the line is free, and each key removes one.
     waiting_messages: VecDeque<Message>,
-    /// The note that an action is being carried out, until its result arrives or a key is pressed. It
-    /// is visible while there is no other message.
+    /// The note that an action is being carried out, until its result arrives or a key is pressed.
+    /// It is visible while there is no other message.
     progress: Option<Message>,
     /// The message about the search that is running in the output of the open task. It is visible
     /// while there is no other message.

@@ -203,6 +203,7 @@ fn actions_are_confirmed_and_reported() {
     terminal.send_keys("y");
     terminal.wait_for_row("stopped by user");
     terminal.wait_for_row("SIGTERM");
+    terminal.wait_for_row("any other key closes");
     terminal.send_keys("q");
     terminal.wait_for_row("  0 running");
     terminal.send_keys("q");
