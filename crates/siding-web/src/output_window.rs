@@ -1,6 +1,7 @@
 //! Reads a window of a task's output, so that 100 MB appear as quickly as 1 kB.
 
 use std::io;
+use std::ops::Range;
 
 use siding_core::output::{OutputSize, RawChunks};
 use siding_core::store::TaskDir;
@@ -67,6 +68,14 @@ impl OutputWindow {
         let end = before_gap(self.from, self.gap);
         (end > 0).then(|| end.saturating_sub(WINDOW_BYTES))
     }
+
+    /// Removes the lines outside a range of indices.
+    pub(crate) fn retain_lines(&mut self, kept: Range<usize>) {
+        self.lines.truncate(kept.end);
+        drop(self.lines.drain(..kept.start));
+        self.from = self.lines.first().map_or(self.from, |line| line.from);
+        self.next = skip_gap(self.end(), self.gap);
+    }
 }
 
 /// The part of an output that is to be read.
@@ -80,6 +89,16 @@ pub(crate) enum WindowStart {
     Line(u64),
     /// Exactly this offset, which is the start of a line.
     Exact(u64),
+}
+
+impl WindowStart {
+    /// Returns whether a window that is too large keeps its last lines instead of its first ones.
+    pub(crate) const fn keeps_last_lines(self) -> bool {
+        match self {
+            Self::End | Self::Before(_) => true,
+            Self::Line(_) | Self::Exact(_) => false,
+        }
+    }
 }
 
 /// Reads at most about `max` bytes of a task's output.
@@ -115,15 +134,16 @@ pub(crate) fn read_window(
     let end = gap.filter(|gap| gap.from > from).map_or(limit, |gap| gap.from.min(limit));
     let to = from.saturating_add(max).saturating_add(asked - from).min(end);
     let content = read_range(&mut chunks, from, to)?;
-    let mut lines = split_lines(from, &content, to == end);
-    let surplus = lines.len().saturating_sub(MAX_WINDOW_LINES);
-    match start {
-        WindowStart::End | WindowStart::Before(_) => drop(lines.drain(..surplus)),
-        WindowStart::Line(_) | WindowStart::Exact(_) => lines.truncate(MAX_WINDOW_LINES),
-    }
-    let from = lines.first().map_or(from, |line| line.from);
-    let window = OutputWindow { from, next: from, bytes, gap, lines };
-    Ok(OutputWindow { next: skip_gap(window.end(), gap), ..window })
+    let lines = split_lines(from, &content, to == end);
+    let count = lines.len();
+    let kept = if start.keeps_last_lines() {
+        count.saturating_sub(MAX_WINDOW_LINES)..count
+    } else {
+        0..count.min(MAX_WINDOW_LINES)
+    };
+    let mut window = OutputWindow { from, next: from, bytes, gap, lines };
+    window.retain_lines(kept);
+    Ok(window)
 }
 
 fn skip_gap(offset: u64, gap: Option<OutputGap>) -> u64 {

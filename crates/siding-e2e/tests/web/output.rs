@@ -46,6 +46,37 @@ fn a_link_to_a_line_shows_that_line() {
     assert!(skip < lines && lines < target, "{end}");
 }
 
+/// The markup of a color takes several times as much as its sequence in the output.
+#[test]
+fn a_page_of_densely_colored_lines_is_small() {
+    let sandbox = sandbox();
+    let colors: String = (31..37).map(|color| format!("\\033[1;{color}mx")).collect();
+    let line = format!("printf '{colors}\\033[0m %d\\n' $i");
+    let id = run_task(&sandbox, &format!("for i in $(seq 1 3000); do {line}; done"));
+    let server = WebServer::start(&sandbox, &[]);
+    let numbers = |page: &str| -> Vec<u32> {
+        page.split("</code>")
+            .filter_map(|line| line.rsplit("</span> ").next()?.parse().ok())
+            .collect()
+    };
+    let end = server.get(&format!("/tasks/{id}"));
+    assert!(end.body.len() < 200_000, "{} bytes", end.body.len());
+    assert_eq!(numbers(&end.text()).last(), Some(&3_000));
+    // Together, the windows have each line once.
+    let (mut from, mut shown) = (0_u64, Vec::new());
+    while shown.last() != Some(&3_000) {
+        let page = server.get(&format!("/tasks/{id}?at={from}"));
+        assert!(page.body.len() < 200_000, "{from}: {} bytes", page.body.len());
+        let text = page.text();
+        shown.extend(numbers(&text));
+        let next = text.split("data-next=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let next: u64 = next.expect("a next offset").parse().expect("a number");
+        assert!(next > from, "the window at {from} makes no progress");
+        from = next;
+    }
+    assert_eq!(shown, (1..=3_000).collect::<Vec<u32>>());
+}
+
 /// A link to a released line shows the next kept line, from which the output before the released
 /// part can be reached.
 #[test]

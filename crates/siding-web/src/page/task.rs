@@ -11,8 +11,7 @@ use siding_model::task_view::TaskView;
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{NavItem, Page};
-use super::output::output_lines;
-use super::{command_history, format, processes, task_events, task_row};
+use super::{command_history, format, output, processes, task_events, task_row};
 use crate::context::WebContext;
 use crate::output_window::{self, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
@@ -170,7 +169,8 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
     let window = opened.as_ref().and_then(|(dir, keep_head)| {
         output_window::read_window(dir, *keep_head, start, WINDOW_BYTES).ok()
     });
-    let window = window.unwrap_or_default();
+    let mut window = window.unwrap_or_default();
+    let lines = output::fit_lines(&mut window, start);
     let asked = SearchTarget::from_query(query);
     let is_asked = asked.is_some();
     let is_failed = task.view.outcome.as_ref().is_some_and(is_failed_outcome);
@@ -204,7 +204,7 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
             ol.output tabindex="0" aria-label="Output" data-task=(id) data-from=(window.from)
                 data-next=(window.next) data-bytes=(window.bytes)
                 data-live-output[task.is_live()] data-at-end[is_end] {
-                (output_lines(&window))
+                (lines)
             }
             @if !is_end {
                 p { a data-after href={ "/tasks/" (id) "?at=" (window.next) } { "Later output" } }
