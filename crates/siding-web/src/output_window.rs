@@ -9,8 +9,8 @@ use siding_model::record::OutputGap;
 
 /// Size of a window that a page shows, in bytes.
 pub(crate) const WINDOW_BYTES: u64 = 64 << 10;
-/// Maximum number of bytes of a line that are shown as one line. A longer line is continued on
-/// further lines.
+/// Maximum number of bytes that are shown as one line, counted from the start of the line or from a
+/// carriage return, which overwrites the line. A longer line is continued on further lines.
 pub(crate) const MAX_LINE_BYTES: usize = 4 << 10;
 
 /// Maximum number of lines of a window.
@@ -197,8 +197,11 @@ fn split_lines(from: u64, content: &[u8], is_whole: bool) -> Vec<OutputLine> {
             None => (line, LineEnd::Open),
         };
         let mut rest = bytes;
-        while rest.len() > MAX_LINE_BYTES {
-            let (part, more) = rest.split_at(character_boundary(rest, MAX_LINE_BYTES));
+        loop {
+            let (part, more) = rest.split_at(shown_line_len(rest));
+            if more.is_empty() {
+                break;
+            }
             lines.push(OutputLine { from: at, bytes: part.to_vec(), end: LineEnd::Continued });
             at += part.len() as u64;
             rest = more;
@@ -210,6 +213,19 @@ fn split_lines(from: u64, content: &[u8], is_whole: bool) -> Vec<OutputLine> {
         lines.pop();
     }
     lines
+}
+
+/// Returns the length of the first part of a line that is shown as one line. A progress bar writes
+/// many states, each after a carriage return, and is one line however many there are.
+fn shown_line_len(line: &[u8]) -> usize {
+    let mut len = 0;
+    for state in line.split_inclusive(|byte| *byte == b'\r') {
+        if state.len() > MAX_LINE_BYTES {
+            return len + character_boundary(state, MAX_LINE_BYTES);
+        }
+        len += state.len();
+    }
+    len
 }
 
 /// Returns the last position up to `most` at which no character of UTF-8 is divided.
@@ -242,6 +258,20 @@ mod tests {
             assert!(std::str::from_utf8(&line.bytes).is_ok());
         }
         assert_eq!(lines[0].end, LineEnd::Continued);
+    }
+
+    #[test]
+    fn a_line_that_carriage_returns_overwrite_is_one_line() {
+        let bar: String =
+            (0..600).map(|step| format!("\r{step:>4} of 600 [{:#<60}]", "")).collect();
+        let lines = split_lines(0, format!("{bar}\nnext").as_bytes(), true);
+        assert_eq!(lines.len(), 2);
+        assert_eq!((lines[0].bytes.len(), lines[0].end), (bar.len(), LineEnd::Newline));
+        // A text that is longer than a line is divided, also after a carriage return.
+        let long = "x".repeat(MAX_LINE_BYTES);
+        let lines = split_lines(0, format!("10%\r{long}yz\rend").as_bytes(), true);
+        let found: Vec<_> = lines.iter().map(|line| line.bytes.len()).collect();
+        assert_eq!(found, ["10%\r".len() + MAX_LINE_BYTES, "yz\rend".len()]);
     }
 
     #[test]

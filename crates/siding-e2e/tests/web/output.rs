@@ -77,6 +77,19 @@ fn a_page_of_densely_colored_lines_is_small() {
     assert_eq!(shown, (1..=3_000).collect::<Vec<u32>>());
 }
 
+#[test]
+fn a_long_progress_bar_is_one_line() {
+    let sandbox = sandbox();
+    let bar = format!("\\r%4d of 600 {}", "#".repeat(60));
+    let command = format!("for i in $(seq 1 600); do printf '{bar}' $i; done; echo; echo done");
+    let id = run_task(&sandbox, &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let lines = server.get(&format!("/tasks/{id}/lines?from=0")).text();
+    assert_eq!(lines.matches("<li").count(), 2, "{lines}");
+    let last_state = format!("<code> 600 of 600 {}</code>", "#".repeat(60));
+    assert!(lines.contains(&last_state) && lines.contains("<code>done</code>"), "{lines}");
+}
+
 /// A link to a released line shows the next kept line, from which the output before the released
 /// part can be reached.
 #[test]

@@ -13,7 +13,9 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use crate::context::WebContext;
 use crate::output_style::style_classes;
-use crate::output_window::{self, LineEnd, OutputLine, OutputWindow, WINDOW_BYTES, WindowStart};
+use crate::output_window::{
+    self, LineEnd, MAX_LINE_BYTES, OutputLine, OutputWindow, WINDOW_BYTES, WindowStart,
+};
 use crate::query::Query;
 
 /// Maximum size of a window that a request may ask for, in bytes.
@@ -55,7 +57,19 @@ pub(super) fn fit_lines(window: &mut OutputWindow, start: WindowStart) -> Markup
 
 fn line_rows(lines: &[OutputLine]) -> Vec<Markup> {
     let mut parser = StyledLineParser::default();
-    lines.iter().map(|line| line_row(line, &parser.parse_line(&line.bytes))).collect()
+    lines
+        .iter()
+        .map(|line| {
+            let row = line_row(line, &parser.parse_line(&line.bytes));
+            if row.0.len() <= MAX_MARKUP_BYTES {
+                return row;
+            }
+            // Sequences that move the cursor have made a long text of a line that is overwritten
+            // many times. The markup of its last states is smaller than the limit.
+            let last_states = &line.bytes[line.bytes.len().saturating_sub(MAX_LINE_BYTES)..];
+            line_row(line, &parser.parse_line(last_states))
+        })
+        .collect()
 }
 
 fn line_row(line: &OutputLine, styled_line: &StyledLine) -> Markup {
@@ -176,6 +190,9 @@ mod tests {
                 assert_eq!(window.next, window.end(), "the next window starts after the last line");
             }
         }
+        let overwritten = format!("\r{columns}").repeat(16);
+        let row = output_lines(&window_of(overwritten.as_bytes(), 1)).into_string();
+        assert!(row.len() <= MAX_MARKUP_BYTES, "{} bytes", row.len());
         let mut small = window_of(b"ok", 20);
         assert_eq!(fit_lines(&mut small, WindowStart::End).0, output_lines(&small).0);
         assert_eq!(small, window_of(b"ok", 20));
