@@ -145,16 +145,22 @@ fn a_program_reads_output_page_by_page() {
     let expected: String = (1..=5000).map(|number| format!("{number}\n")).collect();
     assert_eq!(text, expected);
     // The same fields as `siding output --json`.
-    let path = format!("/api/v1/tasks/{id}/output?from=0&max=100");
+    let path = format!("/api/v1/tasks/{id}/output?from=0&max=128");
     let page = server.get(&path).json();
-    let call = ["output", &id, "--since", "0", "--max-bytes", "100", "--json"];
+    let call = ["output", &id, "--since", "0", "--max-bytes", "128", "--json"];
     assert_eq!(page, sandbox.siding(&call).run().expect_code(0).json());
     let token = format!("Bearer {TOKEN}");
-    for mistake in ["from=-1", "from=4KiB", "max=all"] {
+    for (mistake, message) in [
+        ("from=-1", "`from=-1` is not a number of bytes"),
+        ("from=4KiB", "`from=4KiB` is not a number of bytes"),
+        ("max=all", "`max=all` is not a number of bytes"),
+        ("max=0", "the smallest is 128 bytes"),
+        ("max=20", "the smallest is 128 bytes"),
+    ] {
         let path = format!("/api/v1/tasks/{id}/output?{mistake}");
         let refused = server.get_with(&path, &[("Authorization", token.as_str())]);
         assert_eq!(refused.status, 400, "{}", refused.text());
-        assert!(refused.text().contains(&format!("`{mistake}` is not a number of bytes")));
+        assert!(refused.text().contains(message), "{}", refused.text());
     }
 }
 

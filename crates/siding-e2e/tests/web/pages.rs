@@ -140,6 +140,14 @@ fn programs_receive_the_types_of_the_commands() {
     assert_eq!(task, shown);
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     assert_eq!(server.get("/api/v1/tasks").json(), listed);
+    for (value, count) in [("true", 0), ("1", 0), ("false", 1), ("0", 1)] {
+        let tasks = server.get(&format!("/api/v1/tasks?running={value}")).json();
+        assert_eq!(tasks.as_array().map(Vec::len), Some(count), "{value}: {tasks}");
+    }
+    let token = format!("Bearer {TOKEN}");
+    let refused = server.get_with("/api/v1/tasks?running=no", &[("Authorization", &token)]);
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.text().contains("the values are `true`, `false`, `1`, `0`"));
     let document = server.get("/api/v1/openapi.json").json();
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/api/v1/tasks/{id}/output"]["get"].is_object());
