@@ -108,7 +108,7 @@ fn error_page(status: StatusCode, text: &str, more: &Markup) -> Response<Respons
                     meta name="color-scheme" content="light dark";
                     title { "siding: " (title) }
                 }
-                body { main { h1 { (title) } p { (text) } (more) } }
+                body { main { h1 { (title) } p { (format::sentence(text)) } (more) } }
             }
         },
     )

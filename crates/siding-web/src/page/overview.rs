@@ -6,7 +6,7 @@ use siding_live::{LiveTask, LiveView};
 use siding_model::text::one_line;
 
 use super::chrome::{NavItem, Page};
-use super::task_row;
+use super::{format, task_row};
 use crate::context::WebContext;
 use crate::query::{self, Query};
 
@@ -127,7 +127,7 @@ fn section(id: &str, title: &str, tasks: &[&LiveTask], when_empty: Option<&str>)
             // A script finds a section by its id, even after another one has appeared before it.
             section id={ "s-" (id) } aria-labelledby={ "h-" (id) } {
                 h2 id={ "h-" (id) } { (title) " " span.count { (tasks.len()) } }
-                @if tasks.is_empty() { p.hint { (when_empty.unwrap_or_default()) } }
+                @if tasks.is_empty() { p.hint { (format::sentence(when_empty.unwrap_or_default())) } }
                 ul.tasks { @for row in &rows { (row) } }
                 @if hidden > 0 { p.hint { (hidden) " more; the search narrows the list" } }
             }
@@ -248,6 +248,13 @@ mod tests {
                 assert_eq!(page.matches(&format!("<section id=\"s-{section}\"")).count(), 1);
             }
         }
+    }
+
+    #[test]
+    fn an_empty_list_shows_the_command_that_starts_a_task() {
+        let nothing = TaskLists::new(std::iter::empty());
+        let page = task_lists(&nothing, &Query::default()).into_string();
+        assert!(page.contains("<code>siding run -- COMMAND</code> starts a task."), "{page}");
     }
 
     #[test]

@@ -66,9 +66,9 @@ fn heading(task: &LiveTask, view: &TaskView) -> Markup {
             @if let Some(usual) = view.expected_ms { " of usually " (format::duration_ms(usual)) }
             " " (task_row::progress(view))
         }
-        @if let Some(text) = task_row::need_text(task) { p.need { (text) } }
+        @if let Some(text) = task_row::need_text(task) { p.need { (format::sentence(&text)) } }
         @if let Some(outcome) = view.outcome.as_ref().filter(|outcome| needs_sentence(outcome)) {
-            p { (one_line(&outcome.to_string(), 300)) }
+            p { (format::sentence(&one_line(&outcome.to_string(), 300))) }
         }
     }
 }
