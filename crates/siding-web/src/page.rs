@@ -43,12 +43,14 @@ pub(crate) fn respond(
 ) -> Response<ResponseBody> {
     // Taken before the page is read: a change in between is reported again, and not missed.
     let last_event = context.feed.last_event_id();
-    let complete = |page: Page| to_response(chrome::wrap(context, &last_event, &page));
+    let complete =
+        |page: Page| response::html_page(page.status(), chrome::wrap(context, &last_event, &page));
     // The pages read files, and the one about a task may ask its shim.
     let response = tokio::task::block_in_place(|| match route {
         PageRoute::Overview => Some(complete(overview::overview_page(context, query))),
         PageRoute::Task(id) => task::task_page(context, id, query).map(complete),
-        PageRoute::Lines(id) => output::fragment(context, id, query).map(to_response),
+        PageRoute::Lines(id) => output::fragment(context, id, query)
+            .map(|lines| response::html_page(StatusCode::OK, lines)),
         PageRoute::Timeline => Some(complete(timeline::timeline_page(context, query))),
         PageRoute::Sessions => Some(complete(sessions::sessions_page(context))),
         PageRoute::Workflows => Some(complete(workflows::workflows_page(context))),
@@ -59,10 +61,6 @@ pub(crate) fn respond(
         PageRoute::Download(id) => output::download(context, id),
     });
     response.unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
-}
-
-fn to_response(markup: Markup) -> Response<ResponseBody> {
-    response::html_page(StatusCode::OK, markup)
 }
 
 /// Returns the response to a refused request, as JSON for a program.

@@ -24,7 +24,7 @@ const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 pub(super) fn overview_page(context: &WebContext, query: &Query) -> Page {
     context.feed.sample(|_| true);
     let content = context.feed.read_fresh(|view| content(context, view, query));
-    Page::new(NavItem::Overview, "Tasks", content)
+    Page::new(NavItem::Overview, "Tasks", content).with_value(selected_state(query))
 }
 
 /// The tasks of the page.
@@ -107,11 +107,16 @@ fn render_rows(tasks: &[&LiveTask]) -> Vec<Markup> {
     rows
 }
 
+/// Returns the state to which an address limits the page; `None` for all states.
+fn selected_state(query: &Query) -> Result<Option<&'static str>, String> {
+    query.choice("state", &STATE_FILTERS)
+}
+
 fn is_selected(task: &LiveTask, query: &Query) -> bool {
     let is_session =
         query.get("session").is_none_or(|session| task.view.session_id.as_str() == session);
     let state = StateGroup::for_task(task).as_str();
-    let is_state = query.get("state").is_none_or(|wanted| match wanted {
+    let is_state = selected_state(query).unwrap_or_default().is_none_or(|wanted| match wanted {
         // `running` selects every task that has not ended.
         "running" => task.is_live(),
         wanted => state == wanted,

@@ -53,7 +53,7 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         @if is_whole { (command_history::of_task(context, &full)) }
     };
     let title = one_line(full.display_name(), 60);
-    Some(Page::new(NavItem::Overview, &title, content))
+    Some(Page::new(NavItem::Overview, &title, content).with_value(query.bytes("at")))
 }
 
 fn heading(task: &LiveTask, view: &TaskView) -> Markup {
@@ -165,7 +165,8 @@ fn time_fact(name: &str, time: &str) -> Markup {
 fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Markup {
     let id = task.view.task_id;
     let opened = context.open_task(id);
-    let start = query.number("at").map_or(WindowStart::End, WindowStart::Line);
+    let at = query.bytes("at").unwrap_or_default();
+    let start = at.map_or(WindowStart::End, WindowStart::Line);
     let window = opened.as_ref().and_then(|(dir, keep_head)| {
         output_window::read_window(dir, *keep_head, start, WINDOW_BYTES).ok()
     });
