@@ -21,9 +21,9 @@ mod workflows;
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use maud::{Markup, html};
-use siding_http::ResponseBody;
+use siding_http::{AccessPolicy, ResponseBody};
 
 use crate::access::Refusal;
 use crate::context::WebContext;
@@ -70,11 +70,25 @@ pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> 
         let link = html! { p { a href="" { "Open this page again" } } };
         return error_page(refusal.status(), refusal.text(), &link);
     }
-    let mut refused = error_response(refusal.status(), refusal.text(), is_api);
-    if refused.status() == StatusCode::UNAUTHORIZED && is_api {
-        let wanted = HeaderValue::from_static("Bearer");
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
-    }
+    error_response(refusal.status(), refusal.text(), is_api)
+}
+
+/// Returns the response to a request of a program without a valid cookie or token. A script of a
+/// page shows the message too, after the server was started again.
+pub(crate) fn token_refusal(
+    refusal: Refusal,
+    headers: &HeaderMap,
+    policy: &AccessPolicy,
+) -> Response<ResponseBody> {
+    let advice = policy.token_advice(headers);
+    let text = if headers.contains_key(header::AUTHORIZATION) {
+        advice
+    } else {
+        format!("{}; {advice}", refusal.text())
+    };
+    let mut refused = response::json_error(refusal.status(), &text);
+    let wanted = HeaderValue::from_static("Bearer");
+    refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
     refused
 }
 
