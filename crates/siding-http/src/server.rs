@@ -140,15 +140,27 @@ impl HttpServer {
 }
 
 impl AccessPolicy {
+    /// Returns whether the header `Authorization` contains the token.
+    #[must_use]
+    pub fn has_token(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(header::AUTHORIZATION);
+        given.is_some_and(|given| self.token.matches_header(given.as_bytes()))
+    }
+
+    /// Returns the message for a request without the token: where the user finds it.
+    #[must_use]
+    pub fn token_advice(&self, headers: &HeaderMap) -> String {
+        self.token.advice(headers.contains_key(header::AUTHORIZATION))
+    }
+
     /// Returns the response that rejects a request without the token, or `None` if the token is
     /// valid.
     #[must_use]
     pub fn token_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
-        let given = headers.get(header::AUTHORIZATION);
-        if given.is_some_and(|given| self.token.matches_header(given.as_bytes())) {
+        if self.has_token(headers) {
             return None;
         }
-        let mut refused = text_response(StatusCode::UNAUTHORIZED, "a bearer token is required");
+        let mut refused = text_response(StatusCode::UNAUTHORIZED, self.token_advice(headers));
         let wanted = header::HeaderValue::from_static("Bearer");
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
         Some(refused)
@@ -219,8 +231,8 @@ fn may_be_remote(peer: IpAddr, local: IpAddr) -> bool {
 
 /// Returns a plain-text response.
 #[must_use]
-pub fn text_response(status: StatusCode, text: &'static str) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed());
+pub fn text_response(status: StatusCode, text: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(text.into()).boxed());
     *response.status_mut() = status;
     response
 }

@@ -81,6 +81,25 @@ impl Token {
         variable.or_else(|| self.file.as_deref().map(TokenLocation::File))
     }
 
+    /// Returns the message for a client without the token, which says where the user finds it.
+    /// `is_given` says that the client has sent the header `Authorization`. The message does not
+    /// contain the token.
+    pub(crate) fn advice(&self, is_given: bool) -> String {
+        let fault = if is_given {
+            "the header `Authorization` does not contain the token of this server, as `Bearer TOKEN`"
+        } else {
+            "a program needs the header `Authorization: Bearer TOKEN`"
+        };
+        let place = match self.location() {
+            Some(TokenLocation::Variable(variable)) => {
+                format!("the token is the value of `{variable}` with which the server was started")
+            }
+            Some(TokenLocation::File(file)) => format!("the token is in {}", file.display()),
+            None => "the server has printed a line about its token at its start".to_owned(),
+        };
+        format!("{fault}; {place}")
+    }
+
     /// Returns whether an `Authorization` header contains the token. The time of the comparison
     /// does not depend on how many characters match, so a client cannot guess the token piece by
     /// piece.
@@ -156,6 +175,25 @@ mod tests {
             "Basic  0123456789abcdef",
         ] {
             assert!(!token.matches_header(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_advice_names_the_place_of_the_token_and_not_the_token() {
+        let text = "0123456789abcdef".to_owned();
+        let file = PathBuf::from("/nonexistent/web-7000.token");
+        let in_variable = Token { text: text.clone(), variable: Some("SIDING_X"), file: None };
+        let in_file = Token { text: text.clone(), variable: None, file: Some(file) };
+        let printed = Token { text: text.clone(), variable: None, file: None };
+        for (token, place) in [
+            (&in_variable, "the value of `SIDING_X`"),
+            (&in_file, "in /nonexistent/web-7000.token"),
+            (&printed, "printed a line about its token"),
+        ] {
+            for is_given in [true, false] {
+                let advice = token.advice(is_given);
+                assert!(advice.contains(place) && !advice.contains(&text), "{advice}");
+            }
         }
     }
 

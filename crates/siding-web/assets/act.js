@@ -54,6 +54,16 @@ function ask({ question, field }, label) {
   });
 }
 
+/** Shows a sentence of the server. Its parts between backticks are code. */
+function showSentence(element, sentence) {
+  element.replaceChildren(...sentence.split("`").map((part, index) => {
+    if (index % 2 === 0) return part;
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  }));
+}
+
 function describe(act, view) {
   if (act === "stop") {
     const ended = view.stop_report?.ended_total;
@@ -69,7 +79,7 @@ async function run(button) {
   const given = await ask(TEXTS[act], button.textContent);
   if (given === null) return;
   const body = { stop: {}, release: {}, extend: { by: given }, input: { text: `${given}\n` } }[act];
-  const report = (text) => { document.querySelector("[data-act-result]").textContent = text; };
+  const report = (text) => showSentence(document.querySelector("[data-act-result]"), text);
   report("…");
   try {
     report(describe(act, await post(`/api/v1/tasks/${group.dataset.task}/${act}`, body)));
@@ -86,7 +96,7 @@ async function acknowledge(button) {
     button.previousElementSibling?.remove();
     button.remove();
   } catch (error) {
-    button.textContent = error.message;
+    showSentence(button, error.message);
   }
 }
 

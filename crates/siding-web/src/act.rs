@@ -9,7 +9,6 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use serde::Deserialize;
 use siding_core::notices::Outbox;
 use siding_core::task::input::TaskInput;
 use siding_core::task::shim_client::ShimRequestError;
@@ -21,6 +20,7 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId};
 use siding_model::protocol::ShimRequest;
 
+use crate::body_fields::BodyFields;
 use crate::context::WebContext;
 use crate::response::{json, json_error};
 use crate::route::Act;
@@ -31,38 +31,6 @@ const REQUESTER: &str = "web";
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// Maximum time to wait for a shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
-
-/// The body of a request to extend a task.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Extension {
-    /// The duration to add, such as `30m`.
-    by: String,
-}
-
-/// The body of a request to write to a task.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Input {
-    /// The text, to which no newline is added.
-    #[serde(default)]
-    text: String,
-    /// Whether the input is closed afterwards.
-    #[serde(default)]
-    eof: bool,
-}
-
-/// The body of a request to acknowledge notices.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Acknowledgement {
-    notice_ids: Vec<NoticeId>,
-}
-
-/// The body of a request without arguments: an empty object.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoArguments {}
 
 /// Why an act was not carried out: the status of the response, and the reason.
 struct ActError(StatusCode, String);
@@ -147,24 +115,32 @@ fn unreadable_body(error: &(dyn Error + Send + Sync + 'static)) -> ActError {
     }
 }
 
-fn parse<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, ActError> {
-    serde_json::from_slice(body).map_err(ActError::bad_request)
+/// Parses the body of a request that has no fields.
+fn require_no_fields(body: &[u8]) -> Result<(), ActError> {
+    BodyFields::parse(body, &[]).map(drop).map_err(ActError::bad_request)
 }
 
 fn stop_task(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
-    let NoArguments {} = parse(body)?;
+    require_no_fields(body)?;
     let options = StopOptions { requested_by: REQUESTER, grace: None, signal: None };
     Ok(stop::stop(&context.root, context.program, id, options)?)
 }
 
-fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
-    let Extension { by } = parse(body)?;
-    let by = duration::parse(by.trim()).map_err(ActError::bad_request)?;
+/// Returns the duration in the body of a request to extend a task.
+fn parse_extension(body: &[u8]) -> Result<Duration, String> {
+    let fields = BodyFields::parse(body, &["by"])?;
+    let Some(by) = fields.text("by")? else {
+        return Err("`by` is missing; it is the duration to add, such as `30m`".to_owned());
+    };
+    let by = duration::parse(by.trim()).map_err(|error| format!("`by`: {error}"))?;
     if by == Duration::ZERO {
-        return Err(ActError::bad_request(
-            "a duration of 0 does not move the deadline; use one such as `30m`",
-        ));
+        return Err("`by` is 0 and does not move the deadline; use one such as `30m`".to_owned());
     }
+    Ok(by)
+}
+
+fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
+    let by = parse_extension(body).map_err(ActError::bad_request)?;
     let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
     let mut watch = TaskWatch::open(&context.root, context.program, id)?;
     let (_, state) = watch.state()?;
@@ -178,7 +154,7 @@ fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError>
 }
 
 fn release(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
-    let NoArguments {} = parse(body)?;
+    require_no_fields(body)?;
     let mut watch = TaskWatch::open(&context.root, context.program, id)?;
     let request = ShimRequest::Release { by: REQUESTER.to_owned() };
     require_done(id, request_shim(&mut watch, &request)?)
@@ -198,7 +174,9 @@ fn require_done(id: TaskId, is_done: bool) -> Result<(), ActError> {
 }
 
 fn write_input(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
-    let Input { text, eof } = parse(body)?;
+    let fields = BodyFields::parse(body, &["text", "eof"]).map_err(ActError::bad_request)?;
+    let text = fields.text("text").map_err(ActError::bad_request)?.unwrap_or_default();
+    let eof = fields.flag("eof").map_err(ActError::bad_request)?;
     // A task whose shim was killed is repaired before the write.
     let (dir, state) = TaskWatch::open(&context.root, context.program, id)?.state()?;
     let mut input = TaskInput::open(&context.root, context.program, &dir, &state)
@@ -211,8 +189,20 @@ fn write_input(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActE
     Ok(())
 }
 
+/// Returns the ids in the body of a request to acknowledge notices.
+fn parse_notice_ids(body: &[u8]) -> Result<Vec<NoticeId>, String> {
+    let fields = BodyFields::parse(body, &["notice_ids"])?;
+    let Some(ids) = fields.texts("notice_ids")? else {
+        return Err(
+            "`notice_ids` is missing; it is a list such as `[\"b-4k7q0n2m8x5t.3\"]`".to_owned()
+        );
+    };
+    let parse = |id: &str| id.parse::<NoticeId>().map_err(|error| format!("`notice_ids`: {error}"));
+    ids.into_iter().map(parse).collect()
+}
+
 fn acknowledge_notices(context: &WebContext, body: &[u8]) -> Result<usize, ActError> {
-    let Acknowledgement { notice_ids } = parse(body)?;
+    let notice_ids = parse_notice_ids(body).map_err(ActError::bad_request)?;
     let session_of = |notice: &NoticeId| {
         context.feed.read(|view| view.task(notice.task).map(|task| task.view.session_id.clone()))
     };
@@ -234,6 +224,23 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
+
+    #[test]
+    fn a_value_that_an_act_cannot_use_is_named() {
+        for (body, message) in [
+            ("{}", "`by` is missing; it is the duration to add, such as `30m`"),
+            (r#"{"by": 30}"#, "`by` is `30`; it must be a string"),
+            (r#"{"by": "0s"}"#, "`by` is 0 and does not move the deadline; use one such as `30m`"),
+        ] {
+            assert_eq!(parse_extension(body.as_bytes()), Err(message.to_owned()));
+        }
+        let message = parse_extension(br#"{"by": "soon"}"#).expect_err("not a duration");
+        assert!(message.starts_with("`by`: `soon` is not a duration"), "{message}");
+        let message = parse_notice_ids(br#"{"notice_ids": ["x"]}"#).expect_err("not an id");
+        assert!(message.starts_with("`notice_ids`: `x` is not a notice"), "{message}");
+        assert!(parse_notice_ids(b"{}").is_err_and(|message| message.contains("is missing")));
+        assert!(require_no_fields(b"{}").is_ok() && require_no_fields(b"[]").is_err());
+    }
 
     #[test]
     fn only_a_large_body_is_called_too_large() {

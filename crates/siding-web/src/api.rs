@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::json;
-use siding_core::output::{self, LineFilter, MIN_PAGE_BYTES, OutputQuery, StreamState, TextLimit};
+use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
 use siding_core::task::why;
 use siding_history::metrics;
 use siding_http::ResponseBody;
@@ -12,18 +12,16 @@ use siding_live::LiveView;
 use siding_live::arrange::filter_tasks;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
-use siding_model::text::one_line;
 
 use crate::context::WebContext;
-use crate::openapi;
+use crate::openapi::{self, MIN_REQUESTED_BYTES};
 use crate::query::Query;
 use crate::response;
 use crate::route::ApiRoute;
 
-/// Maximum size of a page of output, in bytes.
-const MAX_PAGE_BYTES: u64 = 1 << 20;
-/// Maximum width of an invalid value in an error, in columns.
-const MISTAKE_COLUMNS: usize = 60;
+/// Maximum size of the text of a page of output, in bytes. A larger request gets a page of this
+/// size.
+const MAX_PAGE_BYTES: usize = 1 << 20;
 
 /// An error of a request: the status and the message.
 type ApiError = (StatusCode, String);
@@ -35,10 +33,10 @@ pub(crate) fn respond(
     query: &Query,
 ) -> Response<ResponseBody> {
     let answer = tokio::task::block_in_place(|| match route {
-        ApiRoute::Tasks => {
-            let views = context.feed.read_fresh(|view| list_tasks(view, query));
-            Ok(response::json(StatusCode::OK, &views))
-        }
+        ApiRoute::Tasks => context
+            .feed
+            .read_fresh(|view| list_tasks(view, query))
+            .map(|views| response::json(StatusCode::OK, &views)),
         ApiRoute::Task(id) => task(context, id).map(|view| response::json(StatusCode::OK, &view)),
         ApiRoute::Output(id) => output_page(context, id, query),
         ApiRoute::Why(id) => explain(context, id),
@@ -64,15 +62,15 @@ pub(crate) fn serve_metrics(context: &Arc<WebContext>) -> Response<ResponseBody>
 
 /// Returns the tasks: with `running=1` those that have not ended, with `session` those of one
 /// session, with `q` those that contain these words.
-fn list_tasks(view: &LiveView, query: &Query) -> Vec<TaskView> {
-    let is_running = query.get("running").is_some_and(|value| value != "0" && value != "false");
+fn list_tasks(view: &LiveView, query: &Query) -> Result<Vec<TaskView>, ApiError> {
+    let is_running = query.flag("running").map_err(bad_request)?;
     let session = query.get("session");
-    filter_tasks(view.tasks(), query.get("q").unwrap_or_default())
+    Ok(filter_tasks(view.tasks(), query.get("q").unwrap_or_default())
         .filter(|task| !is_running || task.is_live())
         .map(|task| &task.view)
         .filter(|view| session.is_none_or(|session| view.session_id.as_str() == session))
         .cloned()
-        .collect()
+        .collect())
 }
 
 fn task(context: &WebContext, id: TaskId) -> Result<TaskView, ApiError> {
@@ -91,19 +89,19 @@ fn output_page(
     id: TaskId,
     query: &Query,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let (from, max) = (byte_count(query, "from")?, byte_count(query, "max")?);
+    let from = query.bytes("from").map_err(bad_request)?;
+    let max = requested_page_size(query)?;
     let (dir, keep_head) = context.open_task(id).ok_or_else(|| no_task(id))?;
     // The state is read before the output: an ended task has written all of it.
     let view = context.feed.read_fresh(|view| view.task(id).map(|task| task.view.clone()));
     let view = view.ok_or_else(|| no_task(id))?;
     let is_live = view.outcome.is_none();
-    let usual = context.settings.output_max_bytes.to_usize() as u64;
-    let max = max.unwrap_or(usual).clamp(MIN_PAGE_BYTES as u64, MAX_PAGE_BYTES);
+    let max = max.unwrap_or_else(|| context.settings.output_max_bytes.to_usize());
     let wanted = OutputQuery {
         from: from.unwrap_or(0),
         filter: LineFilter::Everything,
         last_lines: None,
-        limit: TextLimit::Page(usize::try_from(max).unwrap_or(MIN_PAGE_BYTES)),
+        limit: TextLimit::Page(max.min(MAX_PAGE_BYTES)),
     };
     let stream = if is_live { StreamState::Growing } else { StreamState::Finished };
     let mut text = String::new();
@@ -158,15 +156,20 @@ fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     Ok(response::json(StatusCode::OK, &answer))
 }
 
-/// Returns a number of bytes in a request; `None` if it is missing. An invalid number is an error,
-/// because with the default a program would read another part of the output.
-fn byte_count(query: &Query, name: &str) -> Result<Option<u64>, ApiError> {
-    let Some(text) = query.get(name) else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| {
-        let text = one_line(text, MISTAKE_COLUMNS);
-        let message = format!("`{name}={text}` is not a number of bytes, such as `{name}=4096`");
-        (StatusCode::BAD_REQUEST, message)
-    })
+/// Returns the requested maximum size of the text of a page, in bytes; `None` if none is requested.
+fn requested_page_size(query: &Query) -> Result<Option<usize>, ApiError> {
+    let Some(max) = query.bytes("max").map_err(bad_request)? else { return Ok(None) };
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    if max < MIN_REQUESTED_BYTES {
+        let message =
+            format!("`max={max}` is too small; the smallest is {MIN_REQUESTED_BYTES} bytes");
+        return Err(bad_request(message));
+    }
+    Ok(Some(max))
+}
+
+fn bad_request(message: String) -> ApiError {
+    (StatusCode::BAD_REQUEST, message)
 }
 
 fn no_task(id: TaskId) -> ApiError {
@@ -183,13 +186,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistyped_number_of_bytes_is_refused() {
-        let read = |text: &str| byte_count(&Query::parse(text), "from");
-        assert_eq!(read("from=12&max=x"), Ok(Some(12)));
-        assert_eq!((read(""), read("from=")), (Ok(None), Ok(None)));
-        for value in ["-1", "1.5", "4KiB", "99999999999999999999"] {
-            let message = format!("`from={value}` is not a number of bytes, such as `from=4096`");
-            assert_eq!(read(&format!("from={value}")), Err((StatusCode::BAD_REQUEST, message)));
+    fn a_page_that_cannot_be_small_enough_is_refused() {
+        let read = |text: &str| requested_page_size(&Query::parse(text));
+        assert_eq!((read(""), read("max=128")), (Ok(None), Ok(Some(128))));
+        for value in ["0", "20", "127"] {
+            let (status, message) = read(&format!("max={value}")).expect_err(value);
+            assert_eq!(status, StatusCode::BAD_REQUEST);
+            assert_eq!(message, format!("`max={value}` is too small; the smallest is 128 bytes"));
         }
     }
 }

@@ -12,6 +12,7 @@ mod access;
 mod act;
 mod api;
 mod assets;
+mod body_fields;
 mod context;
 mod event_log;
 mod event_stream;

@@ -9,6 +9,9 @@ const ANSWER_TYPES: [&str; 3] = [TASK_TYPE, OUTPUT_TYPE, WHY_TYPE];
 const TASK_TYPE: &str = "task";
 const OUTPUT_TYPE: &str = "output";
 const WHY_TYPE: &str = "why";
+/// Smallest size of a page of output that can be requested, in bytes. The line about a part of the
+/// output that is no longer stored fits into it, so no text is larger than requested.
+pub(crate) const MIN_REQUESTED_BYTES: usize = 128;
 /// The prefix of a reference to a type: in a JSON Schema, and in an OpenAPI document.
 const DEFINITIONS: &str = "#/$defs/";
 const COMPONENTS: &str = "#/components/schemas/";
@@ -113,9 +116,10 @@ fn add_path_parameters(mut paths: Value) -> Value {
 
 fn paths() -> Value {
     use AnswerContent::{ListOf, Object, Text, Typed};
+    let about_max = format!("maximum size of the text in bytes, at least {MIN_REQUESTED_BYTES}");
     json!({
         "/api/v1/tasks": read("all tasks, without text", ListOf(TASK_TYPE), &[
-            ("running", "boolean", "only tasks that have not ended"),
+            ("running", "boolean", "only tasks that have not ended; 1 and 0 are accepted too"),
             ("session", "string", "only tasks of this session"),
             ("q", "string", "only tasks with these words"),
         ]),
@@ -126,7 +130,7 @@ fn paths() -> Value {
         ),
         "/api/v1/tasks/{id}/output": read("a page of readable output", Typed(OUTPUT_TYPE), &[
             ("from", "integer", "offset of the first byte"),
-            ("max", "integer", "maximum size of the text in bytes"),
+            ("max", "integer", &about_max),
         ]),
         "/api/v1/tasks/{id}/why": read(
             "why a task is quiet, or how it ended",

@@ -1,6 +1,7 @@
 //! Reads a window of a task's output, so that 100 MB appear as quickly as 1 kB.
 
 use std::io;
+use std::ops::Range;
 
 use siding_core::output::{OutputSize, RawChunks};
 use siding_core::store::TaskDir;
@@ -8,8 +9,8 @@ use siding_model::record::OutputGap;
 
 /// Size of a window that a page shows, in bytes.
 pub(crate) const WINDOW_BYTES: u64 = 64 << 10;
-/// Maximum number of bytes of a line that are shown as one line. A longer line is continued on
-/// further lines.
+/// Maximum number of bytes that are shown as one line, counted from the start of the line or from a
+/// carriage return, which overwrites the line. A longer line is continued on further lines.
 pub(crate) const MAX_LINE_BYTES: usize = 4 << 10;
 
 /// Maximum number of lines of a window.
@@ -67,6 +68,14 @@ impl OutputWindow {
         let end = before_gap(self.from, self.gap);
         (end > 0).then(|| end.saturating_sub(WINDOW_BYTES))
     }
+
+    /// Removes the lines outside a range of indices.
+    pub(crate) fn retain_lines(&mut self, kept: Range<usize>) {
+        self.lines.truncate(kept.end);
+        drop(self.lines.drain(..kept.start));
+        self.from = self.lines.first().map_or(self.from, |line| line.from);
+        self.next = skip_gap(self.end(), self.gap);
+    }
 }
 
 /// The part of an output that is to be read.
@@ -80,6 +89,16 @@ pub(crate) enum WindowStart {
     Line(u64),
     /// Exactly this offset, which is the start of a line.
     Exact(u64),
+}
+
+impl WindowStart {
+    /// Returns whether a window that is too large keeps its last lines instead of its first ones.
+    pub(crate) const fn keeps_last_lines(self) -> bool {
+        match self {
+            Self::End | Self::Before(_) => true,
+            Self::Line(_) | Self::Exact(_) => false,
+        }
+    }
 }
 
 /// Reads at most about `max` bytes of a task's output.
@@ -115,15 +134,16 @@ pub(crate) fn read_window(
     let end = gap.filter(|gap| gap.from > from).map_or(limit, |gap| gap.from.min(limit));
     let to = from.saturating_add(max).saturating_add(asked - from).min(end);
     let content = read_range(&mut chunks, from, to)?;
-    let mut lines = split_lines(from, &content, to == end);
-    let surplus = lines.len().saturating_sub(MAX_WINDOW_LINES);
-    match start {
-        WindowStart::End | WindowStart::Before(_) => drop(lines.drain(..surplus)),
-        WindowStart::Line(_) | WindowStart::Exact(_) => lines.truncate(MAX_WINDOW_LINES),
-    }
-    let from = lines.first().map_or(from, |line| line.from);
-    let window = OutputWindow { from, next: from, bytes, gap, lines };
-    Ok(OutputWindow { next: skip_gap(window.end(), gap), ..window })
+    let lines = split_lines(from, &content, to == end);
+    let count = lines.len();
+    let kept = if start.keeps_last_lines() {
+        count.saturating_sub(MAX_WINDOW_LINES)..count
+    } else {
+        0..count.min(MAX_WINDOW_LINES)
+    };
+    let mut window = OutputWindow { from, next: from, bytes, gap, lines };
+    window.retain_lines(kept);
+    Ok(window)
 }
 
 fn skip_gap(offset: u64, gap: Option<OutputGap>) -> u64 {
@@ -177,8 +197,11 @@ fn split_lines(from: u64, content: &[u8], is_whole: bool) -> Vec<OutputLine> {
             None => (line, LineEnd::Open),
         };
         let mut rest = bytes;
-        while rest.len() > MAX_LINE_BYTES {
-            let (part, more) = rest.split_at(character_boundary(rest, MAX_LINE_BYTES));
+        loop {
+            let (part, more) = rest.split_at(shown_line_len(rest));
+            if more.is_empty() {
+                break;
+            }
             lines.push(OutputLine { from: at, bytes: part.to_vec(), end: LineEnd::Continued });
             at += part.len() as u64;
             rest = more;
@@ -190,6 +213,19 @@ fn split_lines(from: u64, content: &[u8], is_whole: bool) -> Vec<OutputLine> {
         lines.pop();
     }
     lines
+}
+
+/// Returns the length of the first part of a line that is shown as one line. A progress bar writes
+/// many states, each after a carriage return, and is one line however many there are.
+fn shown_line_len(line: &[u8]) -> usize {
+    let mut len = 0;
+    for state in line.split_inclusive(|byte| *byte == b'\r') {
+        if state.len() > MAX_LINE_BYTES {
+            return len + character_boundary(state, MAX_LINE_BYTES);
+        }
+        len += state.len();
+    }
+    len
 }
 
 /// Returns the last position up to `most` at which no character of UTF-8 is divided.
@@ -222,6 +258,20 @@ mod tests {
             assert!(std::str::from_utf8(&line.bytes).is_ok());
         }
         assert_eq!(lines[0].end, LineEnd::Continued);
+    }
+
+    #[test]
+    fn a_line_that_carriage_returns_overwrite_is_one_line() {
+        let bar: String =
+            (0..600).map(|step| format!("\r{step:>4} of 600 [{:#<60}]", "")).collect();
+        let lines = split_lines(0, format!("{bar}\nnext").as_bytes(), true);
+        assert_eq!(lines.len(), 2);
+        assert_eq!((lines[0].bytes.len(), lines[0].end), (bar.len(), LineEnd::Newline));
+        // A text that is longer than a line is divided, also after a carriage return.
+        let long = "x".repeat(MAX_LINE_BYTES);
+        let lines = split_lines(0, format!("10%\r{long}yz\rend").as_bytes(), true);
+        let found: Vec<_> = lines.iter().map(|line| line.bytes.len()).collect();
+        assert_eq!(found, ["10%\r".len() + MAX_LINE_BYTES, "yz\rend".len()]);
     }
 
     #[test]

@@ -21,9 +21,9 @@ mod workflows;
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use maud::{Markup, html};
-use siding_http::ResponseBody;
+use siding_http::{AccessPolicy, ResponseBody};
 
 use crate::access::Refusal;
 use crate::context::WebContext;
@@ -43,12 +43,14 @@ pub(crate) fn respond(
 ) -> Response<ResponseBody> {
     // Taken before the page is read: a change in between is reported again, and not missed.
     let last_event = context.feed.last_event_id();
-    let complete = |page: Page| to_response(chrome::wrap(context, &last_event, &page));
+    let complete =
+        |page: Page| response::html_page(page.status(), chrome::wrap(context, &last_event, &page));
     // The pages read files, and the one about a task may ask its shim.
     let response = tokio::task::block_in_place(|| match route {
         PageRoute::Overview => Some(complete(overview::overview_page(context, query))),
         PageRoute::Task(id) => task::task_page(context, id, query).map(complete),
-        PageRoute::Lines(id) => output::fragment(context, id, query).map(to_response),
+        PageRoute::Lines(id) => output::fragment(context, id, query)
+            .map(|lines| response::html_page(StatusCode::OK, lines)),
         PageRoute::Timeline => Some(complete(timeline::timeline_page(context, query))),
         PageRoute::Sessions => Some(complete(sessions::sessions_page(context))),
         PageRoute::Workflows => Some(complete(workflows::workflows_page(context))),
@@ -61,10 +63,6 @@ pub(crate) fn respond(
     response.unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
 }
 
-fn to_response(markup: Markup) -> Response<ResponseBody> {
-    response::html_page(StatusCode::OK, markup)
-}
-
 /// Returns the response to a refused request, as JSON for a program.
 pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> {
     if refusal == Refusal::CookieWithheld && !is_api {
@@ -72,11 +70,25 @@ pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> 
         let link = html! { p { a href="" { "Open this page again" } } };
         return error_page(refusal.status(), refusal.text(), &link);
     }
-    let mut refused = error_response(refusal.status(), refusal.text(), is_api);
-    if refused.status() == StatusCode::UNAUTHORIZED && is_api {
-        let wanted = HeaderValue::from_static("Bearer");
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
-    }
+    error_response(refusal.status(), refusal.text(), is_api)
+}
+
+/// Returns the response to a request of a program without a valid cookie or token. A script of a
+/// page shows the message too, after the server was started again.
+pub(crate) fn token_refusal(
+    refusal: Refusal,
+    headers: &HeaderMap,
+    policy: &AccessPolicy,
+) -> Response<ResponseBody> {
+    let advice = policy.token_advice(headers);
+    let text = if headers.contains_key(header::AUTHORIZATION) {
+        advice
+    } else {
+        format!("{}; {advice}", refusal.text())
+    };
+    let mut refused = response::json_error(refusal.status(), &text);
+    let wanted = HeaderValue::from_static("Bearer");
+    refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
     refused
 }
 
@@ -108,7 +120,7 @@ fn error_page(status: StatusCode, text: &str, more: &Markup) -> Response<Respons
                     meta name="color-scheme" content="light dark";
                     title { "siding: " (title) }
                 }
-                body { main { h1 { (title) } p { (text) } (more) } }
+                body { main { h1 { (title) } p { (format::sentence(text)) } (more) } }
             }
         },
     )

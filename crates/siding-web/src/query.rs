@@ -2,6 +2,11 @@
 
 use std::borrow::Cow;
 
+use siding_model::text::one_line;
+
+/// Maximum width of an invalid value in an error, in columns.
+const INVALID_VALUE_COLUMNS: usize = 60;
+
 /// The query of a request. If a name has several values, the first one is used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -28,6 +33,49 @@ impl Query {
     /// Returns a number; `None` if it is missing or not a number.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
+    }
+
+    /// Returns a number of bytes; `None` if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user if the value is not such a number. With a default in place of it, the
+    /// user would read another part of an output.
+    pub(crate) fn bytes(&self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| {
+            let text = one_line(text, INVALID_VALUE_COLUMNS);
+            format!("`{name}={text}` is not a number of bytes, such as `{name}=4096`")
+        })
+    }
+
+    /// Returns one of the allowed values; `None` if the name is missing.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the allowed values, if the value is another one.
+    pub(crate) fn choice<'a>(
+        &self,
+        name: &str,
+        allowed: &[&'a str],
+    ) -> Result<Option<&'a str>, String> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        if let Some(value) = allowed.iter().find(|value| **value == text) {
+            return Ok(Some(*value));
+        }
+        let text = one_line(text, INVALID_VALUE_COLUMNS);
+        let values: Vec<String> = allowed.iter().map(|value| format!("`{value}`")).collect();
+        Err(format!("`{name}={text}` is not allowed; the values are {}", values.join(", ")))
+    }
+
+    /// Returns a yes or no; `false` if the name is missing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::choice`].
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, String> {
+        let value = self.choice(name, &["true", "false", "1", "0"])?;
+        Ok(matches!(value, Some("true" | "1")))
     }
 }
 
@@ -83,6 +131,35 @@ mod tests {
         assert_eq!((query.get("empty"), query.get("none")), (None, None));
         assert_eq!((query.number("from"), query.number("q")), (Some(12), None));
         assert_eq!(query.get("x"), Some("€\u{fffd}% 1"));
+    }
+
+    #[test]
+    fn a_mistyped_number_of_bytes_is_refused() {
+        let read = |text: &str| Query::parse(text).bytes("from");
+        assert_eq!(read("from=12&max=x"), Ok(Some(12)));
+        assert_eq!((read(""), read("from=")), (Ok(None), Ok(None)));
+        for value in ["-1", "1.5", "4KiB", "99999999999999999999"] {
+            let message = format!("`from={value}` is not a number of bytes, such as `from=4096`");
+            assert_eq!(read(&format!("from={value}")), Err(message));
+        }
+    }
+
+    #[test]
+    fn only_the_allowed_values_of_a_choice_are_accepted() {
+        let read = |text: &str| Query::parse(text).choice("sort", &["slow", "flaky"]);
+        assert_eq!(
+            (read("sort=slow"), read("sort="), read("")),
+            (Ok(Some("slow")), Ok(None), Ok(None))
+        );
+        let message = "`sort=Slow` is not allowed; the values are `slow`, `flaky`";
+        assert_eq!(read("sort=Slow"), Err(message.to_owned()));
+        let flag = |text: &str| Query::parse(text).flag("running");
+        for (text, expected) in [("true", true), ("1", true), ("false", false), ("0", false)] {
+            assert_eq!(flag(&format!("running={text}")), Ok(expected));
+        }
+        assert_eq!(flag(""), Ok(false));
+        let message = "`running=no` is not allowed; the values are `true`, `false`, `1`, `0`";
+        assert_eq!(flag("running=no"), Err(message.to_owned()));
     }
 
     proptest! {

@@ -168,7 +168,13 @@ impl WebServer {
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         let is_api = head.uri.path().starts_with("/api/") || head.uri.path() == METRICS_PATH;
-        let refuse = |refusal: Refusal| page::refusal(refusal, is_api);
+        let refuse = |refusal: Refusal| {
+            if is_api && refusal.status() == StatusCode::UNAUTHORIZED {
+                page::token_refusal(refusal, &head.headers, &self.policy)
+            } else {
+                page::refusal(refusal, is_api)
+            }
+        };
         if !self.policy.allows_host(&head.headers) {
             return refuse(Refusal::UnknownHost);
         }
@@ -212,7 +218,7 @@ impl WebServer {
     }
 
     fn find_credential(&self, headers: &http::HeaderMap) -> Result<Credential, Refusal> {
-        if self.policy.token_rejection(headers).is_none() {
+        if self.policy.has_token(headers) {
             Ok(Credential::Token)
         } else if self.sign_in.is_signed_in(headers) {
             Ok(Credential::Cookie)

@@ -21,14 +21,8 @@ fn the_timeline_links_to_its_tasks() {
         assert!(!page.contains("<style") && !page.contains("style=\""), "{page}");
         assert!(page.contains("data-refresh"), "a running task moves:\n{page}");
     }
-    for (address, part) in [
-        ("/timeline?since=soon", "is not a duration"),
-        ("/timeline?since=0s", "the period is empty"),
-        ("/timeline?session=..", "is not the name of a session"),
-        ("/timeline?session=other", "No task ran in this period"),
-    ] {
-        assert!(server.get(address).text().contains(part), "{address}");
-    }
+    let other = server.get("/timeline?session=other").text();
+    assert!(other.contains("No task ran in this period"), "{other}");
     assert!(server.get("/assets/timeline.css").text().contains(".siding-timeline"));
     let _stopped = sandbox.siding(&["stop", &running]).run().expect_code(0);
 }

@@ -35,7 +35,10 @@ fn output_and_names_of_a_hostile_task_are_text() {
         "/?session=%22%3E%3Cscript%3Ealert(9)".to_owned(),
     ];
     for path in &pages {
-        let reply = server.get(path);
+        // Some of these addresses have values that are not allowed, which the page repeats.
+        let token = format!("Bearer {}", crate::client::TOKEN);
+        let reply = server.get_with(path, &[("Authorization", &token)]);
+        assert!(matches!(reply.status, 200 | 400), "{path}: {reply:?}");
         let text = reply.text();
         for markup in MARKUP {
             assert!(!text.contains(markup), "{path} contains {markup:?}:\n{text}");
@@ -117,5 +120,5 @@ fn a_line_of_ten_megabytes_is_shown_in_parts() {
         (from, windows) = (next, windows + 1);
     }
     assert_eq!(from, 10_000_012);
-    assert!(windows < 50, "{windows}");
+    assert!(windows < 100, "{windows}");
 }

@@ -46,6 +46,50 @@ fn a_link_to_a_line_shows_that_line() {
     assert!(skip < lines && lines < target, "{end}");
 }
 
+/// The markup of a color takes several times as much as its sequence in the output.
+#[test]
+fn a_page_of_densely_colored_lines_is_small() {
+    let sandbox = sandbox();
+    let colors: String = (31..37).map(|color| format!("\\033[1;{color}mx")).collect();
+    let line = format!("printf '{colors}\\033[0m %d\\n' $i");
+    let id = run_task(&sandbox, &format!("for i in $(seq 1 3000); do {line}; done"));
+    let server = WebServer::start(&sandbox, &[]);
+    let numbers = |page: &str| -> Vec<u32> {
+        page.split("</code>")
+            .filter_map(|line| line.rsplit("</span> ").next()?.parse().ok())
+            .collect()
+    };
+    let end = server.get(&format!("/tasks/{id}"));
+    assert!(end.body.len() < 200_000, "{} bytes", end.body.len());
+    assert_eq!(numbers(&end.text()).last(), Some(&3_000));
+    // Together, the windows have each line once.
+    let (mut from, mut shown) = (0_u64, Vec::new());
+    while shown.last() != Some(&3_000) {
+        let page = server.get(&format!("/tasks/{id}?at={from}"));
+        assert!(page.body.len() < 200_000, "{from}: {} bytes", page.body.len());
+        let text = page.text();
+        shown.extend(numbers(&text));
+        let next = text.split("data-next=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let next: u64 = next.expect("a next offset").parse().expect("a number");
+        assert!(next > from, "the window at {from} makes no progress");
+        from = next;
+    }
+    assert_eq!(shown, (1..=3_000).collect::<Vec<u32>>());
+}
+
+#[test]
+fn a_long_progress_bar_is_one_line() {
+    let sandbox = sandbox();
+    let bar = format!("\\r%4d of 600 {}", "#".repeat(60));
+    let command = format!("for i in $(seq 1 600); do printf '{bar}' $i; done; echo; echo done");
+    let id = run_task(&sandbox, &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let lines = server.get(&format!("/tasks/{id}/lines?from=0")).text();
+    assert_eq!(lines.matches("<li").count(), 2, "{lines}");
+    let last_state = format!("<code> 600 of 600 {}</code>", "#".repeat(60));
+    assert!(lines.contains(&last_state) && lines.contains("<code>done</code>"), "{lines}");
+}
+
 /// A link to a released line shows the next kept line, from which the output before the released
 /// part can be reached.
 #[test]
@@ -101,16 +145,22 @@ fn a_program_reads_output_page_by_page() {
     let expected: String = (1..=5000).map(|number| format!("{number}\n")).collect();
     assert_eq!(text, expected);
     // The same fields as `siding output --json`.
-    let path = format!("/api/v1/tasks/{id}/output?from=0&max=100");
+    let path = format!("/api/v1/tasks/{id}/output?from=0&max=128");
     let page = server.get(&path).json();
-    let call = ["output", &id, "--since", "0", "--max-bytes", "100", "--json"];
+    let call = ["output", &id, "--since", "0", "--max-bytes", "128", "--json"];
     assert_eq!(page, sandbox.siding(&call).run().expect_code(0).json());
     let token = format!("Bearer {TOKEN}");
-    for mistake in ["from=-1", "from=4KiB", "max=all"] {
+    for (mistake, message) in [
+        ("from=-1", "`from=-1` is not a number of bytes"),
+        ("from=4KiB", "`from=4KiB` is not a number of bytes"),
+        ("max=all", "`max=all` is not a number of bytes"),
+        ("max=0", "the smallest is 128 bytes"),
+        ("max=20", "the smallest is 128 bytes"),
+    ] {
         let path = format!("/api/v1/tasks/{id}/output?{mistake}");
         let refused = server.get_with(&path, &[("Authorization", token.as_str())]);
         assert_eq!(refused.status, 400, "{}", refused.text());
-        assert!(refused.text().contains(&format!("`{mistake}` is not a number of bytes")));
+        assert!(refused.text().contains(message), "{}", refused.text());
     }
 }
 

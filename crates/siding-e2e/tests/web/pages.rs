@@ -60,6 +60,45 @@ fn every_page_and_file_is_served() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
+/// A mistyped address shows the complete page, with a sentence about the value.
+#[test]
+fn a_value_of_an_address_that_is_not_allowed_is_named() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "echo fine");
+    let server = WebServer::start(&sandbox, &[]);
+    let token = format!("Bearer {TOKEN}");
+    let task = format!("/tasks/{id}?at=x");
+    for (address, message, content) in [
+        (
+            "/?state=bad",
+            "<code>state=bad</code> is not allowed; the values are <code>running</code>, \
+             <code>failed</code>, <code>stopped</code>, <code>succeeded</code>",
+            "echo fine",
+        ),
+        (
+            "/history?sort=bad",
+            "<code>sort=bad</code> is not allowed; the values are <code>latest</code>",
+            "href=\"/history?sort=slow\"",
+        ),
+        (task.as_str(), "<code>at=x</code> is not a number of bytes", "<code>fine</code>"),
+        (
+            "/timeline?since=soon",
+            "<code>soon</code> is not a duration",
+            "href=\"/timeline?since=1h\"",
+        ),
+        ("/timeline?since=0s", "the period is empty", "href=\"/timeline?since=1h\""),
+        ("/timeline?session=..", "is not the name of a session", "href=\"/timeline?since=1h"),
+    ] {
+        let reply = server.get_with(address, &[("Authorization", &token)]);
+        assert_eq!(reply.status, 400, "{address}");
+        let text = reply.text();
+        assert!(text.contains(message) && text.contains(content), "{address}:\n{text}");
+    }
+    for address in ["/?state=&q=", "/?state=stopped", "/history?sort=noisy", "/timeline?since=8h"] {
+        assert!(!server.get(address).text().contains("role=\"alert\""), "{address}");
+    }
+}
+
 /// A request that finds a new task adds its usual duration, as the follower of the state directory
 /// does.
 #[test]
@@ -140,6 +179,14 @@ fn programs_receive_the_types_of_the_commands() {
     assert_eq!(task, shown);
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     assert_eq!(server.get("/api/v1/tasks").json(), listed);
+    for (value, count) in [("true", 0), ("1", 0), ("false", 1), ("0", 1)] {
+        let tasks = server.get(&format!("/api/v1/tasks?running={value}")).json();
+        assert_eq!(tasks.as_array().map(Vec::len), Some(count), "{value}: {tasks}");
+    }
+    let token = format!("Bearer {TOKEN}");
+    let refused = server.get_with("/api/v1/tasks?running=no", &[("Authorization", &token)]);
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.text().contains("the values are `true`, `false`, `1`, `0`"));
     let document = server.get("/api/v1/openapi.json").json();
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/api/v1/tasks/{id}/output"]["get"].is_object());

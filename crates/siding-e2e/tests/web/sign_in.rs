@@ -45,7 +45,12 @@ fn without_cookie_and_token_nothing_is_shown() {
     }
     let reply = server.get_with("/api/v1/tasks", &[]);
     assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
-    assert!(reply.json()["error"].as_str().is_some_and(|text| text.contains("link")));
+    let message = reply.text();
+    assert!(message.contains("link") && message.contains("SIDING_WEB_TOKEN"), "{message}");
+    let wrong = [("Authorization", "Bearer a-token-of-a-test-0123456780")];
+    let message = server.get_with("/api/v1/tasks", &wrong).text();
+    assert!(message.contains("the value of `SIDING_WEB_TOKEN`"), "{message}");
+    assert!(!message.contains("link") && !message.contains(TOKEN), "{message}");
     // A browser that loads a page in advance does not use up the link.
     let early = server.get_with(&server.link_path(), &[("Sec-Purpose", "prefetch")]);
     assert_eq!(early.status, 405);
@@ -91,6 +96,10 @@ fn the_token_is_in_a_private_file_and_is_not_printed() {
     assert_eq!(mode & 0o777, 0o600);
     let bearer = format!("Bearer {}", token.trim());
     assert_eq!(server.get_with("/api/v1/tasks", &[("Authorization", &bearer)]).status, 200);
+    let wrong = [("Authorization", "Bearer 0123456789abcdef0123456789abcdef")];
+    let message = server.get_with("/api/v1/tasks", &wrong).json()["error"].to_string();
+    assert!(message.contains(&file.display().to_string()), "{message}");
+    assert!(!message.contains(token.trim()), "{message}");
     server.running.signal(rustix::process::Signal::TERM);
     let _ended = server.running.wait().expect_code(0);
     assert!(!file.exists(), "the token file must be removed");

@@ -1,7 +1,9 @@
 //! The parts of every page: the head, the navigation, and the attributes that the scripts read.
 
+use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 use siding_core::sys::clock;
+use siding_model::text::one_line;
 
 use super::format;
 use crate::context::WebContext;
@@ -35,24 +37,39 @@ const NAV_ITEMS: [(NavItem, &str, &str); 7] = [
     (NavItem::Doctor, "/doctor", "Doctor"),
 ];
 
+/// Maximum width of a sentence about a value of the address, in columns.
+const MISTAKE_COLUMNS: usize = 300;
+
 /// A page without the parts that all pages have.
 pub(super) struct Page {
     nav: NavItem,
     title: String,
     content: Markup,
+    /// A sentence about a value of the address that is not allowed.
+    mistake: Option<String>,
 }
 
 impl Page {
     /// Creates a page with its place in the navigation.
     pub(super) fn new(nav: NavItem, title: &str, content: Markup) -> Self {
-        Self { nav, title: title.to_owned(), content }
+        Self { nav, title: title.to_owned(), content, mistake: None }
+    }
+
+    /// Adds the error about a value of the address, if there is one.
+    pub(super) fn with_value<T>(self, value: Result<T, String>) -> Self {
+        Self { mistake: value.err(), ..self }
+    }
+
+    /// Returns the status of the response.
+    pub(super) const fn status(&self) -> StatusCode {
+        if self.mistake.is_none() { StatusCode::OK } else { StatusCode::BAD_REQUEST }
     }
 }
 
 /// Returns the complete page. `last_event` is the id of the last event before the page was read:
 /// its script asks for the later ones.
 pub(super) fn wrap(context: &WebContext, last_event: &str, page: &Page) -> Markup {
-    let Page { nav: current, title, content } = page;
+    let Page { nav: current, title, content, mistake } = page;
     let current = *current;
     let zone = format::zone_name(clock::local_offset_ms(clock::unix_now()));
     html! {
@@ -89,6 +106,9 @@ pub(super) fn wrap(context: &WebContext, last_event: &str, page: &Page) -> Marku
                     span #connection role="status" {}
                 }
                 main #main tabindex="-1" {
+                    @if let Some(mistake) = mistake {
+                        p.need role="alert" { (format::sentence(&one_line(mistake, MISTAKE_COLUMNS))) }
+                    }
                     (content)
                     // Without a script, times are in the zone of the server. The timeline names its
                     // own.

@@ -23,7 +23,8 @@ const MAX_SHOWN_RUNS: usize = 50;
 /// Returns the page of all commands. `q` selects those that begin with these words, and `sort` is
 /// their order.
 pub(super) fn history_page(context: &WebContext, query: &Query) -> Page {
-    let order = CommandOrder::from_name(query.get("sort"));
+    let sort = query.choice("sort", &CommandOrder::ALL.map(|(_, name, _)| name));
+    let order = CommandOrder::from_name(sort.clone().unwrap_or_default());
     let filter = Filter::new(query.get("q"), None);
     let found =
         siding_history::query_best_effort(&context.root, |history| history.summaries(&filter));
@@ -32,7 +33,7 @@ pub(super) fn history_page(context: &WebContext, query: &Query) -> Page {
         form.search role="search" method="get" action="/history" {
             label { "Command " input type="search" name="q" value=[query.get("q")]
                 placeholder="first words of a command"; }
-            @if let Some(name) = query.get("sort") { input type="hidden" name="sort" value=(name); }
+            @if let Ok(Some(name)) = &sort { input type="hidden" name="sort" value=(name); }
             button type="submit" { "Show" }
         }
         (order_links(query, order))
@@ -44,7 +45,7 @@ pub(super) fn history_page(context: &WebContext, query: &Query) -> Page {
             },
         }
     };
-    Page::new(NavItem::History, "History", content)
+    Page::new(NavItem::History, "History", content).with_value(sort)
 }
 
 const COLUMNS: [(&str, CellKind); 8] = [

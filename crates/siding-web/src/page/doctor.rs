@@ -5,6 +5,7 @@ use siding_core::upkeep::doctor::{self, Check, DoctorVerdict};
 use siding_model::text::one_line;
 
 use super::chrome::{NavItem, Page};
+use super::format;
 use super::table::{CellKind, table};
 use crate::context::WebContext;
 
@@ -36,7 +37,7 @@ fn cells(check: &Check) -> Vec<Markup> {
     vec![
         html! { (check.name) },
         html! { span.state data-check=(state) { (state) } },
-        html! { (one_line(&check.found, 300)) },
-        html! { (one_line(check.missing_guarantee, 300)) },
+        format::sentence(&one_line(&check.found, 300)),
+        format::sentence(&one_line(check.missing_guarantee, 300)),
     ]
 }

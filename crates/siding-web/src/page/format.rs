@@ -52,6 +52,22 @@ pub(super) fn short_outcome(outcome: &Outcome) -> String {
     }
 }
 
+/// Returns a sentence of siding as an element for each of its parts: the parts between backticks are
+/// code.
+pub(super) fn sentence(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    let last = parts.len() - 1;
+    html! {
+        @for (index, part) in parts.into_iter().enumerate() {
+            @if index % 2 == 0 { (part) }
+            @else if index == last {
+                // The text was shortened, or has a backtick of its own.
+                "`" (part)
+            } @else { code { (part) } }
+        }
+    }
+}
+
 /// Returns the value of an enumeration as words: `max_memory` becomes `max memory`.
 pub(super) fn words(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(value).ok();
@@ -70,6 +86,18 @@ mod tests {
         assert!(element.starts_with("<time datetime=\"2025-11-21T22:41:12.345Z\">20"), "{element}");
         assert_eq!(parsed_time_element("2025-11-21T22:41:12.345Z").into_string(), element);
         assert_eq!(parsed_time_element("<soon>").into_string(), "&lt;soon&gt;");
+    }
+
+    #[test]
+    fn a_part_of_a_sentence_between_backticks_is_code() {
+        for (text, expected) in [
+            ("`siding show` repairs <it>", "<code>siding show</code> repairs &lt;it&gt;"),
+            ("use `30m` or `8h`", "use <code>30m</code> or <code>8h</code>"),
+            ("cut in `siding sh…", "cut in `siding sh…"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(text).into_string(), expected);
+        }
     }
 
     #[test]

@@ -8,12 +8,14 @@ use siding_core::store::TaskDir;
 use siding_http::ResponseBody;
 use siding_model::id::TaskId;
 use siding_model::size::format_size;
-use siding_model::text::{CharStyle, StyledLineParser};
+use siding_model::text::{CharStyle, StyledLine, StyledLineParser};
 use tokio::sync::mpsc::{Sender, channel};
 
 use crate::context::WebContext;
 use crate::output_style::style_classes;
-use crate::output_window::{self, LineEnd, OutputWindow, WINDOW_BYTES, WindowStart};
+use crate::output_window::{
+    self, LineEnd, MAX_LINE_BYTES, OutputLine, OutputWindow, WINDOW_BYTES, WindowStart,
+};
 use crate::query::Query;
 
 /// Maximum size of a window that a request may ask for, in bytes.
@@ -21,20 +23,69 @@ const MAX_WINDOW_BYTES: u64 = 4 * WINDOW_BYTES;
 /// Size of a piece of a download, in bytes.
 const DOWNLOAD_PIECE_BYTES: u64 = 256 << 10;
 
+/// Maximum size of the lines of a window as markup, in bytes. The other parts of a page usually have
+/// less than 40 kB, so that the page stays below 200 kB.
+const MAX_MARKUP_BYTES: usize = 160_000;
+
 /// Returns the lines of a window as elements of a list on the page of the task. The id of each is
 /// its offset, which stays the same as long as the task exists.
 pub(crate) fn output_lines(window: &OutputWindow) -> Markup {
-    let mut parser = StyledLineParser::default();
     html! {
-        @for line in &window.lines {
-            @let styled_line = parser.parse_line(&line.bytes);
-            li id={ "b" (line.from) }
-                data-open[line.end == LineEnd::Open]
-                data-continued[line.end == LineEnd::Continued] {
-                a href={ "?at=" (line.from) "#b" (line.from) } { (line.from) }
-                code { @for (text, style) in styled_line.spans() { (styled(text, style)) } }
+        @for row in &line_rows(&window.lines) { (row) }
+        (gap_row(window))
+    }
+}
+
+/// Removes the lines from a window that would make its markup too large, and returns the markup of
+/// the others. Markup can be many times as large as the output: a color for each character, or
+/// characters that are escaped.
+pub(super) fn fit_lines(window: &mut OutputWindow, start: WindowStart) -> Markup {
+    let rows = line_rows(&window.lines);
+    let mut bytes: usize = rows.iter().map(|row| row.0.len()).sum();
+    let mut kept = 0..rows.len();
+    // The markup of a single line is smaller than the limit.
+    while bytes > MAX_MARKUP_BYTES && kept.len() > 1 {
+        let removed = if start.keeps_last_lines() { kept.next() } else { kept.next_back() };
+        bytes -= removed.map_or(0, |index| rows[index].0.len());
+    }
+    window.retain_lines(kept.clone());
+    html! {
+        @for row in &rows[kept] { (row) }
+        (gap_row(window))
+    }
+}
+
+fn line_rows(lines: &[OutputLine]) -> Vec<Markup> {
+    let mut parser = StyledLineParser::default();
+    lines
+        .iter()
+        .map(|line| {
+            let row = line_row(line, &parser.parse_line(&line.bytes));
+            if row.0.len() <= MAX_MARKUP_BYTES {
+                return row;
             }
+            // Sequences that move the cursor have made a long text of a line that is overwritten
+            // many times. The markup of its last states is smaller than the limit.
+            let last_states = &line.bytes[line.bytes.len().saturating_sub(MAX_LINE_BYTES)..];
+            line_row(line, &parser.parse_line(last_states))
+        })
+        .collect()
+}
+
+fn line_row(line: &OutputLine, styled_line: &StyledLine) -> Markup {
+    html! {
+        li id={ "b" (line.from) }
+            data-open[line.end == LineEnd::Open]
+            data-continued[line.end == LineEnd::Continued] {
+            a href={ "?at=" (line.from) "#b" (line.from) } { (line.from) }
+            code { @for (text, style) in styled_line.spans() { (styled(text, style)) } }
         }
+    }
+}
+
+/// Returns an element for the released part of the output that follows the window, if one does.
+fn gap_row(window: &OutputWindow) -> Markup {
+    html! {
         @if let Some(gap) = window.gap.filter(|gap| gap.to == window.next && window.end() < gap.to) {
             li.gap id={ "b" (gap.from) } {
                 (format_size(gap.to - gap.from)) " from byte " (gap.from) " are no longer kept"
@@ -55,20 +106,14 @@ fn styled(text: &str, style: CharStyle) -> Markup {
 pub(super) fn fragment(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
     let (dir, keep_head) = context.open_task(id)?;
     let max = query.number("max").unwrap_or(WINDOW_BYTES).clamp(1, MAX_WINDOW_BYTES);
-    let window = match query.number("before") {
-        Some(before) => {
-            let start = WindowStart::Before(before);
-            output_window::read_window(&dir, keep_head, start, max).ok()?
-        }
-        None => {
-            let start = WindowStart::Exact(query.number("from").unwrap_or(0));
-            output_window::read_window(&dir, keep_head, start, max).ok()?
-        }
+    let start = match query.number("before") {
+        Some(before) => WindowStart::Before(before),
+        None => WindowStart::Exact(query.number("from").unwrap_or(0)),
     };
+    let mut window = output_window::read_window(&dir, keep_head, start, max).ok()?;
+    let lines = fit_lines(&mut window, start);
     Some(html! {
-        ol data-from=(window.from) data-next=(window.next) data-bytes=(window.bytes) {
-            (output_lines(&window))
-        }
+        ol data-from=(window.from) data-next=(window.next) data-bytes=(window.bytes) { (lines) }
     })
 }
 
@@ -104,4 +149,52 @@ fn send_pieces(dir: &TaskDir, sender: &Sender<Bytes>) -> std::io::Result<()> {
         at += piece.len() as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a window of lines of which each has this text.
+    fn window_of(text: &[u8], count: usize) -> OutputWindow {
+        let line_bytes = text.len() as u64 + 1;
+        let lines: Vec<OutputLine> = (0..)
+            .map(|index| index * line_bytes)
+            .map(|from| OutputLine { from, bytes: text.to_vec(), end: LineEnd::Newline })
+            .take(count)
+            .collect();
+        let bytes = line_bytes * count as u64;
+        OutputWindow { from: 0, next: bytes, bytes, gap: None, lines }
+    }
+
+    #[test]
+    fn colors_and_escapes_cannot_make_a_page_large() {
+        let colors: String = (0..12).map(|color| format!("\x1b[1;4;38;5;{color}m+")).collect();
+        let columns = "\x1b[1m\x1b[200Cx".repeat(340);
+        for text in [colors.as_str(), &"\"".repeat(100), &columns, "a line without any color"] {
+            let count = WINDOW_BYTES / (text.len() as u64 + 1);
+            let whole = window_of(text.as_bytes(), usize::try_from(count).expect("a count"));
+            for start in [WindowStart::End, WindowStart::Before(whole.bytes)] {
+                let mut window = whole.clone();
+                let shown = fit_lines(&mut window, start).into_string();
+                assert!(shown.len() <= MAX_MARKUP_BYTES, "{} bytes of {text:.40}", shown.len());
+                assert_eq!(shown.matches("<li").count(), window.lines.len());
+                assert_eq!(window.lines.last(), whole.lines.last());
+                assert_eq!((window.from, window.next), (window.lines[0].from, whole.next));
+            }
+            for start in [WindowStart::Line(0), WindowStart::Exact(0)] {
+                let mut window = whole.clone();
+                let shown = fit_lines(&mut window, start).into_string();
+                assert!(shown.len() <= MAX_MARKUP_BYTES, "{} bytes of {text:.40}", shown.len());
+                assert_eq!((window.from, window.lines.first()), (0, whole.lines.first()));
+                assert_eq!(window.next, window.end(), "the next window starts after the last line");
+            }
+        }
+        let overwritten = format!("\r{columns}").repeat(16);
+        let row = output_lines(&window_of(overwritten.as_bytes(), 1)).into_string();
+        assert!(row.len() <= MAX_MARKUP_BYTES, "{} bytes", row.len());
+        let mut small = window_of(b"ok", 20);
+        assert_eq!(fit_lines(&mut small, WindowStart::End).0, output_lines(&small).0);
+        assert_eq!(small, window_of(b"ok", 20));
+    }
 }

@@ -6,7 +6,7 @@ use siding_live::{LiveTask, LiveView};
 use siding_model::text::one_line;
 
 use super::chrome::{NavItem, Page};
-use super::task_row;
+use super::{format, task_row};
 use crate::context::WebContext;
 use crate::query::{self, Query};
 
@@ -24,7 +24,7 @@ const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 pub(super) fn overview_page(context: &WebContext, query: &Query) -> Page {
     context.feed.sample(|_| true);
     let content = context.feed.read_fresh(|view| content(context, view, query));
-    Page::new(NavItem::Overview, "Tasks", content)
+    Page::new(NavItem::Overview, "Tasks", content).with_value(selected_state(query))
 }
 
 /// The tasks of the page.
@@ -107,11 +107,16 @@ fn render_rows(tasks: &[&LiveTask]) -> Vec<Markup> {
     rows
 }
 
+/// Returns the state to which an address limits the page; `None` for all states.
+fn selected_state(query: &Query) -> Result<Option<&'static str>, String> {
+    query.choice("state", &STATE_FILTERS)
+}
+
 fn is_selected(task: &LiveTask, query: &Query) -> bool {
     let is_session =
         query.get("session").is_none_or(|session| task.view.session_id.as_str() == session);
     let state = StateGroup::for_task(task).as_str();
-    let is_state = query.get("state").is_none_or(|wanted| match wanted {
+    let is_state = selected_state(query).unwrap_or_default().is_none_or(|wanted| match wanted {
         // `running` selects every task that has not ended.
         "running" => task.is_live(),
         wanted => state == wanted,
@@ -127,7 +132,7 @@ fn section(id: &str, title: &str, tasks: &[&LiveTask], when_empty: Option<&str>)
             // A script finds a section by its id, even after another one has appeared before it.
             section id={ "s-" (id) } aria-labelledby={ "h-" (id) } {
                 h2 id={ "h-" (id) } { (title) " " span.count { (tasks.len()) } }
-                @if tasks.is_empty() { p.hint { (when_empty.unwrap_or_default()) } }
+                @if tasks.is_empty() { p.hint { (format::sentence(when_empty.unwrap_or_default())) } }
                 ul.tasks { @for row in &rows { (row) } }
                 @if hidden > 0 { p.hint { (hidden) " more; the search narrows the list" } }
             }
@@ -248,6 +253,13 @@ mod tests {
                 assert_eq!(page.matches(&format!("<section id=\"s-{section}\"")).count(), 1);
             }
         }
+    }
+
+    #[test]
+    fn an_empty_list_shows_the_command_that_starts_a_task() {
+        let nothing = TaskLists::new(std::iter::empty());
+        let page = task_lists(&nothing, &Query::default()).into_string();
+        assert!(page.contains("<code>siding run -- COMMAND</code> starts a task."), "{page}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) fn process_tree(context: &WebContext, task: &LiveTask) -> Markup {
         @if let Some(usage) = task.usage.as_ref().filter(|usage| !usage.is_supervised) {
             p.need {
                 "The shim of the task does not run, so nothing enforces its deadline ("
-                (usage.process_count()) " processes). Any command that names the task, such as `siding show`, repairs it."
+                (usage.process_count()) " processes). Any command that names the task, such as " code { "siding show" } ", repairs it."
             }
         }
         @if !processes.is_empty() {
@@ -90,7 +90,7 @@ pub(super) fn evidence(context: &WebContext, id: TaskId, query: &Query) -> Marku
             None => p {
                 a href={ "/tasks/" (id) "?evidence=1#evidence" } { "What does it wait for?" }
             },
-            Some(Err(error)) => p.need #evidence { (one_line(&error.to_string(), 300)) },
+            Some(Err(error)) => p.need #evidence { (format::sentence(&one_line(&error.to_string(), 300))) },
             Some(Ok(why)) => (evidence_chain(&why)),
         }
     }
@@ -100,7 +100,7 @@ fn evidence_chain(why: &WhyView) -> Markup {
     html! {
         div #evidence {
             h3 { "Evidence: " (why.verdict.phrase_with_certainty(why.waiting_on, why.certainty)) }
-            p { (one_line(&why.advice, 400)) }
+            p { (format::sentence(&one_line(&why.advice, 400))) }
             p { "Silent for " (format::duration_ms(why.silent_ms)) ", "
                 (format!("{:.1}", why.cpu_percent)) "% CPU." }
             @if !why.tail.trim().is_empty() {

@@ -6,6 +6,7 @@ use siding_model::settings::SettingEntry;
 use siding_model::text::one_line;
 
 use super::chrome::{NavItem, Page};
+use super::format;
 use super::table::{CellKind, table};
 
 const COLUMNS: [(&str, CellKind); 4] = [
@@ -22,7 +23,7 @@ pub(super) fn settings_page() -> Page {
         h1 { "Settings" }
         p.hint { "The settings apply in the directory where " code { "siding web" } " was started. "
             code { "siding config set KEY VALUE" } " changes a setting." }
-        @for mistake in &reading.mistakes { p.need { (one_line(&mistake.to_string(), 300)) } }
+        @for mistake in &reading.mistakes { p.need { (format::sentence(&one_line(&mistake.to_string(), 300))) } }
         (table(&COLUMNS, reading.settings.entries().map(|entry| cells(&entry))))
     };
     Page::new(NavItem::Settings, "Settings", content)
@@ -40,6 +41,6 @@ fn cells(entry: &SettingEntry<'_>) -> Vec<Markup> {
             }
             @if entry.locked { " (locked)" }
         },
-        html! { (entry.key.about()) },
+        format::sentence(entry.key.about()),
     ]
 }

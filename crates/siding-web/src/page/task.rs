@@ -11,8 +11,7 @@ use siding_model::task_view::TaskView;
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{NavItem, Page};
-use super::output::output_lines;
-use super::{command_history, format, processes, task_events, task_row};
+use super::{command_history, format, output, processes, task_events, task_row};
 use crate::context::WebContext;
 use crate::output_window::{self, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
@@ -54,7 +53,7 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         @if is_whole { (command_history::of_task(context, &full)) }
     };
     let title = one_line(full.display_name(), 60);
-    Some(Page::new(NavItem::Overview, &title, content))
+    Some(Page::new(NavItem::Overview, &title, content).with_value(query.bytes("at")))
 }
 
 fn heading(task: &LiveTask, view: &TaskView) -> Markup {
@@ -67,9 +66,9 @@ fn heading(task: &LiveTask, view: &TaskView) -> Markup {
             @if let Some(usual) = view.expected_ms { " of usually " (format::duration_ms(usual)) }
             " " (task_row::progress(view))
         }
-        @if let Some(text) = task_row::need_text(task) { p.need { (text) } }
+        @if let Some(text) = task_row::need_text(task) { p.need { (format::sentence(&text)) } }
         @if let Some(outcome) = view.outcome.as_ref().filter(|outcome| needs_sentence(outcome)) {
-            p { (one_line(&outcome.to_string(), 300)) }
+            p { (format::sentence(&one_line(&outcome.to_string(), 300))) }
         }
     }
 }
@@ -166,11 +165,13 @@ fn time_fact(name: &str, time: &str) -> Markup {
 fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Markup {
     let id = task.view.task_id;
     let opened = context.open_task(id);
-    let start = query.number("at").map_or(WindowStart::End, WindowStart::Line);
+    let at = query.bytes("at").unwrap_or_default();
+    let start = at.map_or(WindowStart::End, WindowStart::Line);
     let window = opened.as_ref().and_then(|(dir, keep_head)| {
         output_window::read_window(dir, *keep_head, start, WINDOW_BYTES).ok()
     });
-    let window = window.unwrap_or_default();
+    let mut window = window.unwrap_or_default();
+    let lines = output::fit_lines(&mut window, start);
     let asked = SearchTarget::from_query(query);
     let is_asked = asked.is_some();
     let is_failed = task.view.outcome.as_ref().is_some_and(is_failed_outcome);
@@ -204,7 +205,7 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
             ol.output tabindex="0" aria-label="Output" data-task=(id) data-from=(window.from)
                 data-next=(window.next) data-bytes=(window.bytes)
                 data-live-output[task.is_live()] data-at-end[is_end] {
-                (output_lines(&window))
+                (lines)
             }
             @if !is_end {
                 p { a data-after href={ "/tasks/" (id) "?at=" (window.next) } { "Later output" } }

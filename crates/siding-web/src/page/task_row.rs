@@ -50,7 +50,7 @@ pub(super) fn row(task: &LiveTask) -> Markup {
                     span.unread { (task.unread_notices) " unread" }
                 }
             }
-            @if let Some(text) = need_text(task) { p.need { (text) } }
+            @if let Some(text) = need_text(task) { p.need { (format::sentence(&text)) } }
         }
     }
 }

@@ -38,19 +38,20 @@ pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Page {
     let asked = query.get("since").unwrap_or(DEFAULT_PERIOD);
     let session = query.get("session");
     let offset_ms = parse_offset(query.get("offset"));
-    let drawn = parse_choice(asked, session).and_then(|(period, session)| {
-        let read = read_timeline(&context.root, period, session.as_ref(), offset_ms);
-        read.map_err(|error| error.to_string())
+    let choice = parse_choice(asked, session);
+    let drawn = choice.as_ref().ok().map(|(period, session)| {
+        read_timeline(&context.root, *period, session.as_ref(), offset_ms)
     });
     let content = html! {
         h1 { "Timeline" }
         (period_links(asked, session))
         @match &drawn {
-            Err(why) => p.need { (one_line(why, 300)) },
-            Ok((timeline, unreadable)) => (picture(timeline, *unreadable)),
+            None => {}
+            Some(Err(error)) => p.need { (format::sentence(&one_line(&error.to_string(), 300))) },
+            Some(Ok((timeline, unreadable))) => (picture(timeline, *unreadable)),
         }
     };
-    Page::new(NavItem::Timeline, "Timeline", content)
+    Page::new(NavItem::Timeline, "Timeline", content).with_value(choice)
 }
 
 /// Returns the style rules for the picture. They are a file of their own, because the content

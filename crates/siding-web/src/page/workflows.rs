@@ -71,7 +71,7 @@ pub(super) fn workflow_page(context: &WebContext, id: TaskId) -> Option<Page> {
                 @if let Some(ms) = view.elapsed_ms { span { (format::duration_ms(ms)) } }
                 code { (one_line(&view.file, 200)) }
             }
-            @if let Some(text) = next_step(&view) { p.need { (text) } }
+            @if let Some(text) = next_step(&view) { p.need { (format::sentence(&text)) } }
             // siding-workflow draws the picture and escapes the text of the file.
             div.wide role="region" aria-label="Graph of the steps" tabindex="0" {
                 (PreEscaped(render_svg(&view)))
@@ -134,7 +134,7 @@ fn step_cells(step: &StepView) -> Vec<Markup> {
     vec![
         html! {
             (one_line(&step.id, 120))
-            @if let Some(why) = &step.why { " " span.need { (one_line(why, 200)) } }
+            @if let Some(why) = &step.why { " " span.need { (format::sentence(&one_line(why, 200))) } }
         },
         state_badge(&step.state.as_str().replace('_', " "), step_class(step.state)),
         html! { (one_line(&step.needs.join(", "), 200)) },
