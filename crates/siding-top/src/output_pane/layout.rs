@@ -107,7 +107,7 @@ impl OutputPane {
         (0, 0)
     }
 
-    /// Sets the position to that of the last rows, if they are followed.
+    /// Scrolls to the last rows if the output is followed.
     pub(super) fn settle(&mut self, columns: usize, height: usize) {
         if self.is_following {
             (self.top, self.top_row) = self.end_position(columns.max(1), height);
