@@ -186,7 +186,7 @@ fn count_markers(sentences: &[Sentence]) -> Result<MarkerCount<'_>> {
 }
 
 /// Reads every sentence in the Rust and Markdown files below the paths, or in the whole workspace
-/// without paths. Test data is left out.
+/// without paths. Test data is omitted.
 fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
     let root = [workspace.root.clone()];
     let mut files = Vec::new();

@@ -100,7 +100,7 @@ struct Agent {
     /// The model request in flight, if any, and the flag that cancels it.
     active_request: Option<(RequestId, CancelFlag)>,
     call_controls: HashMap<CallId, CallControl>,
-    /// Acknowledgments of the task states that results show. They take effect once the result is
+    /// Acknowledgements of the task states that results show. They take effect once the result is
     /// recorded.
     pending_receipts: HashMap<CallId, Vec<DeliveryAck>>,
     /// Tasks whose state is shown by the results of the current batch of calls. Their notices are
@@ -206,8 +206,8 @@ impl Agent {
                 }
             }
             Effect::Idle(rest) => {
-                // No request follows immediately that would show these tasks, so later changes of
-                // these tasks must reach the model as notices.
+                // No further request shows these tasks to the model now, so later changes of these
+                // tasks must reach the model as notices.
                 self.tasks_in_results.clear();
                 on_event(UiEvent::Idle(&rest));
                 self.idle_reason = Some(rest);

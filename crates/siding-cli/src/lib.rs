@@ -20,7 +20,7 @@ mod guard_rules;
 mod hyperlink;
 mod install;
 mod key_reader;
-mod notify_way;
+mod notify_method;
 mod pager;
 mod render;
 mod run_history;

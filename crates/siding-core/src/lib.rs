@@ -51,7 +51,7 @@
 //! let cwd = WorkingDirectory::resolve(None)?;
 //! let task = TaskRequest::in_background(command, cwd, session_id).prepare(&root, &settings)?;
 //! match task.start_unless_duplicate(&root, IdleShim::start(program))? {
-//!     LaunchResult::Duplicate(first) => println!("the same command runs already as {first}"),
+//!     LaunchResult::Duplicate(first) => println!("{first} already runs the same command"),
 //!     LaunchResult::Started(connection) => {
 //!         run::wait_until_started(&root, program, &task, connection)?;
 //!         println!("started {}", task.id());

@@ -15,7 +15,7 @@ use siding_model::size::size_in_words;
 /// The meaning of an event for the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventTone {
-    /// The event belongs to the administration of every task.
+    /// The event is part of siding's bookkeeping and occurs in every task.
     Faint,
     /// The event is neither good nor bad.
     Normal,
@@ -90,7 +90,8 @@ fn format_ms(ms: u64) -> String {
     format_duration(Duration::from_millis(ms))
 }
 
-/// Returns the time of a record, and what the record says. `state` is the state after the record.
+/// Returns the time of a record, its tone and its sentence; `None` for the first record, which
+/// [`read_history`] adds as an event. `state` is the state after the record.
 fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, EventTone, String)> {
     Some(match record {
         Record::Accepted(_) => return None,

@@ -32,7 +32,7 @@ pub(crate) enum TaskReading {
     Unreadable(String),
 }
 
-/// Reads tasks in several threads if they are many. Returns them in the order of `ids`.
+/// Reads tasks, in several threads if there are many. Returns them in the order of `ids`.
 pub(crate) fn read_tasks(
     root: &StateDir,
     ids: &[TaskId],
@@ -40,7 +40,7 @@ pub(crate) fn read_tasks(
     now: MonotonicMs,
 ) -> Vec<(TaskId, TaskReading)> {
     let chunks: Vec<&[TaskId]> = ids.chunks(TASKS_PER_CHUNK).collect();
-    // Asking for the number of CPUs reads several files.
+    // The number of CPUs is determined only if it matters, because this reads several files.
     let threads = match chunks.len() {
         0 | 1 => 1,
         _ => std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS),

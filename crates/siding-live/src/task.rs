@@ -44,7 +44,7 @@ pub struct LiveTask {
     pub(crate) state: Option<Box<TaskState>>,
     pub(crate) expectation: Option<Expectation>,
     pub(crate) meter: CpuMeter,
-    /// When the task last wrote output, as the last sample has measured it.
+    /// The time of the last output, as of the last sample.
     pub(crate) last_output: Option<MonotonicMs>,
 }
 
@@ -209,7 +209,7 @@ impl LiveNotice {
         self.reserved_until.is_some()
     }
 
-    /// Describes a notice that is not counted as unread yet.
+    /// Converts a notice. It counts as read until [`LiveTask::update_unread`] is called.
     pub(crate) fn new(notice: &Notice, state: &TaskState, boot: &BootId, now: MonotonicMs) -> Self {
         Self {
             id: notice.id,

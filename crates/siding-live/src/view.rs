@@ -109,8 +109,8 @@ impl LiveView {
     ///
     /// # Errors
     ///
-    /// [`LiveError`]. The view keeps its content, and a later call may succeed, which then reports
-    /// what this call has not.
+    /// [`LiveError`]. The view keeps its content. If a later call succeeds, it also reports the
+    /// changes that this call has not reported.
     pub fn refresh(&mut self) -> Result<Changes, LiveError> {
         let has_lost_events = std::mem::replace(&mut self.has_failed, true);
         let mut events = self.watch.read_events().map_err(|source| LiveError::Io {
@@ -164,7 +164,7 @@ impl LiveView {
     /// that a person chose.
     #[must_use]
     pub fn session_host(&self, id: &SessionId) -> Option<SessionHost> {
-        /// The names of a damaged record could form a circle.
+        /// Bounds the search, because the parents that damaged records name could form a cycle.
         const MAX_ANCESTORS: usize = 16;
         std::iter::successors(Some(id), |id| {
             self.sessions.get(*id)?.record.as_ref()?.parent.as_ref()

@@ -81,7 +81,7 @@ pub struct Timeline {
     pub lanes: Vec<TimelineLane>,
 }
 
-/// Number of tasks, by their state.
+/// Number of tasks, by state and outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineCounts {
@@ -418,7 +418,7 @@ impl MarkKind {
         Self::Ended,
     ];
 
-    /// Returns the words of the kind in a legend.
+    /// Returns the words for the kind in a legend.
     #[must_use]
     pub const fn legend(self) -> &'static str {
         match self {

@@ -72,7 +72,7 @@ pub struct TraceParent {
 
 /// The error for a text that is not a trace context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is not a trace context of the W3C, such as `00-32 digits-16 digits-01`")]
+#[error("it is not a W3C trace context, such as `00-32 digits-16 digits-01`")]
 pub struct BadTraceParent;
 
 /// Length of a trace context of version 00, in bytes.

@@ -215,7 +215,7 @@ impl ToolContext {
         }
     }
 
-    /// Returns the notices that need no delivery once an answer with these acknowledgments has
+    /// Returns the notices that need no delivery once an answer with these acknowledgements has
     /// reached its reader. Notices that cannot be read are left out.
     #[must_use]
     pub fn covered_notices(&self, acks: &[DeliveryAck]) -> Vec<NoticeId> {

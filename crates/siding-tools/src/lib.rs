@@ -2,10 +2,10 @@
 //!
 //! The MCP server and siding's own agent offer these tools. Each of the two implements
 //! [`CallContext`] and delivers a [`ToolAnswer`] to the model in its own protocol. A tool does what
-//! a command of the program does, with the same functions of `siding-core`. Long waits are
-//! asynchronous waits for descriptors. Calls that block are short, except for a stop, which
-//! occupies a thread of the runtime's blocking pool until the task has ended or the kill has given
-//! up.
+//! a command of the program does, with the same functions of `siding-core`. A tool that waits for a
+//! task awaits the readiness of descriptors and occupies no thread meanwhile. Calls that block are
+//! short, except for a stop, which occupies a thread of the runtime's blocking pool until the task
+//! has ended or the kill has given up.
 
 #![forbid(unsafe_code)]
 

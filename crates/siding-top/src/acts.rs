@@ -270,7 +270,7 @@ fn extend(
     let (_, after) = read_task(root, id)?;
     let format = |ms| format_duration(Duration::from_millis(ms));
     let left = after.lifecycle.deadline().map_or(0, |at| at.ms_since(clock::monotonic_now()));
-    let capped = if deadline(&after) < to_ms { ", cut to its cap" } else { "" };
+    let capped = if deadline(&after) < to_ms { ", limited to its cap" } else { "" };
     Ok(ActResult::Message(format!(
         "{id} ends in {}, {} after its start{capped}",
         format(left),

@@ -4,18 +4,19 @@ use siding_live::arrange::SortKey;
 
 /// Columns between two cells.
 pub(crate) const GAP_COLUMNS: usize = 1;
-/// Minimum width of the command.
+/// Minimum width of the command column.
 const MIN_COMMAND_COLUMNS: usize = 12;
-/// Minimum width of the command if more than the first [`ESSENTIAL_COLUMNS`] of the
+/// Minimum width of the command column if more than the first [`ESSENTIAL_COLUMNS`] of the
 /// [`OPTIONAL_COLUMNS`] are shown.
 const READABLE_COMMAND_COLUMNS: usize = 20;
 const ESSENTIAL_COLUMNS: usize = 3;
-/// Minimum width of the silence, and the width up to which it receives all additional space that a
-/// command of [`READABLE_COMMAND_COLUMNS`] leaves: a person looks first for the reason for the
-/// silence.
+/// Minimum width of the silence column. Once the command column has [`READABLE_COMMAND_COLUMNS`],
+/// the silence column receives all additional space up to [`COMFORTABLE_SILENCE_COLUMNS`], because
+/// a person first looks for the reason for a silence.
 const MIN_SILENCE_COLUMNS: usize = 16;
 const COMFORTABLE_SILENCE_COLUMNS: usize = 40;
-/// Width of the command up to which it then receives all additional space.
+/// Width up to which the command column then receives all additional space; beyond it, the two
+/// columns share the space equally.
 const COMFORTABLE_COMMAND_COLUMNS: usize = 40;
 
 /// A column of the list.
@@ -207,8 +208,8 @@ pub(crate) fn layout(width: usize, empty: &[Column]) -> Vec<ColumnLayout> {
     listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
 }
 
-/// Returns how many of the columns beyond the minimum widths the silence receives; the command
-/// receives the others.
+/// Returns how many of the spare columns of the screen the silence column receives; the command
+/// column receives the others.
 fn silence_share(spare: usize) -> usize {
     let after_readable = spare.saturating_sub(READABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS);
     let silence = after_readable.min(COMFORTABLE_SILENCE_COLUMNS - MIN_SILENCE_COLUMNS);

@@ -69,8 +69,9 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Takes over the terminal. Call this before the process starts any thread: threads inherit the
-    /// blocked signals (signal(7)).
+    /// Sets the terminal to raw mode, switches to the alternate screen, and blocks the handled
+    /// signals. Call this before the process starts any thread: threads inherit the blocked signals
+    /// (signal(7)).
     pub(crate) fn open() -> Result<Self, TopError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         for (what, is_terminal) in
@@ -225,7 +226,8 @@ impl Console {
         let _peer_gone = self.mode.restore();
     }
 
-    /// Takes over the terminal again.
+    /// Sets the mode and the screen of the terminal again, after [`Self::leave`] or after the shell
+    /// has changed them.
     pub(crate) fn reenter(&mut self) -> io::Result<()> {
         self.mode.reenter()?;
         self.enter();

@@ -185,7 +185,7 @@ impl TaskList {
         is_task
     }
 
-    /// Returns the visible entries, as [`Self::load_rows`] has scrolled to them.
+    /// Returns the visible entries. [`Self::load_rows`] determines the first of them.
     pub(crate) fn visible(&self, height: usize) -> impl Iterator<Item = VisibleEntry<'_>> {
         let entries = self.entries.iter().enumerate().skip(self.top).take(height);
         entries.map(move |(index, entry)| VisibleEntry {

@@ -274,8 +274,8 @@ impl ClientState {
         }
         self.is_canceling = true;
         if self.task.is_none() {
-            let why =
-                "canceled before the server had named a task; it may have the message all the same";
+            let why = "canceled before the server had named a task; the server may nevertheless \
+                       have received the message";
             self.push_line(why, steps);
             self.end = Some(exit::LOST);
             return;

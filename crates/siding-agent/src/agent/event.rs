@@ -23,7 +23,7 @@ pub(super) enum AgentEvent {
     /// A call runs as this task, which is usually not created yet. The call blocks until `recorded`
     /// confirms that the transcript contains the task's id.
     TaskBound { call: CallId, task: TaskId, recorded: SyncSender<bool> },
-    /// A call has finished with this result. The acknowledgments take effect once the result is
+    /// A call has finished with this result. The acknowledgements take effect once the result is
     /// recorded.
     CallFinished(ToolResult, Vec<DeliveryAck>),
     /// A call waits for a person's approval of a command.

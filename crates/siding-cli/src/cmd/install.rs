@@ -20,7 +20,7 @@ use crate::install::plan::{Action, ChangeKind, FileChange, apply_plan};
 use crate::install::program::{SidingProgram, find_in_path};
 use crate::install::target::{FileContent, TargetFile};
 use crate::install::{InstallRecords, timer};
-use crate::notify_way::NotifyWay;
+use crate::notify_method::NotifyMethod;
 use crate::{render, stdout};
 
 /// Adds siding's hooks and MCP server to a host.
@@ -240,15 +240,15 @@ impl InstallOptions {
             return Err(Failure::new("only claude-code has a status line from a program")
                 .with_hint("omit --statusline"));
         }
-        let ways = notify::add_entry(targets, self.notify.as_ref(), &program.names);
+        let methods = notify::add_entry(targets, self.notify.as_ref(), &program.names);
         let mut notes = Vec::new();
-        if ways.contains(&NotifyWay::Desktop) && find_in_path("notify-send").is_none() {
+        if methods.contains(&NotifyMethod::Desktop) && find_in_path("notify-send").is_none() {
             notes.push(
                 "no desktop notifications: `notify-send` is not in the search path".to_owned(),
             );
         }
-        if ways.contains(&NotifyWay::Webhook) {
-            let given = matches!(self.notify, Some(NotifyChoice::Ways { address: Some(_), .. }));
+        if methods.contains(&NotifyMethod::Webhook) {
+            let given = matches!(self.notify, Some(NotifyChoice::Methods { address: Some(_), .. }));
             if given && host.has_scopes() && scope != Scope::User {
                 return Err(Failure::new("an address is stored for one person, not for a project")
                     .with_hint(
@@ -277,13 +277,15 @@ impl InstallOptions {
         action: Action,
     ) -> Result<bool, Failure> {
         match (action, &self.notify) {
-            (Action::Install, Some(NotifyChoice::Ways { address: Some(address), .. })) => {
+            (Action::Install, Some(NotifyChoice::Methods { address: Some(address), .. })) => {
                 notify::store_address(host.name(), address)
             }
             (Action::Install, Some(NotifyChoice::Off)) | (Action::Uninstall, _) => {
                 if scope == Scope::User { notify::forget_address(host.name()) } else { Ok(false) }
             }
-            (Action::Install, Some(NotifyChoice::Ways { address: None, .. }) | None) => Ok(false),
+            (Action::Install, Some(NotifyChoice::Methods { address: None, .. }) | None) => {
+                Ok(false)
+            }
         }
     }
 }

@@ -18,10 +18,10 @@ const TEXT_FILE_MODE: u32 = 0o644;
 
 /// Prints metrics of all tasks in the text format of Prometheus.
 ///
-/// Tasks by state and outcome, durations, stalls, limits, stops, notices, output and disk use. The
-/// values are computed when the command runs, so nothing runs in between. Counters include the
-/// tasks that retention has removed. No label has a command, a path or the id of a task. Tasks are
-/// not repaired.
+/// Tasks by state and outcome, durations, stalls, limits, stops, notices, output and disk use. Each
+/// call computes the values, so nothing has to run between two calls. Counters include the tasks
+/// that retention has removed. No label has a command, a path or the id of a task. Tasks are not
+/// repaired.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

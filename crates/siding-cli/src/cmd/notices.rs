@@ -76,7 +76,7 @@ pub(crate) struct Args {
     /// Continue until Ctrl-C, or until the reader closes the output
     #[arg(short, long)]
     follow: bool,
-    /// With --follow: also notify the person in the ways that notify_desktop, notify_bell and
+    /// With --follow: also notify the person by the methods that notify_desktop, notify_bell and
     /// notify_webhook enable; the default consumer is then `person`
     #[arg(long, requires = "follow")]
     notify: bool,

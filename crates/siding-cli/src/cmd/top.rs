@@ -19,8 +19,8 @@ use crate::pager::pager_from_environment;
 ///
 /// Tasks that need a person come first. Enter opens a task: its output as it is written, its
 /// processes and what they wait for, its limits, events and notices. The key `?` lists all keys.
-/// Killed shims are replaced at the start, except with --read-only; watching then reads files only,
-/// so the tasks do not notice it. When the screen is closed, they continue.
+/// Killed shims are replaced at the start, except with --read-only. After that, watching only reads
+/// files and does not affect the tasks. When the screen is closed, the tasks continue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

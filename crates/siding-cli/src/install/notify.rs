@@ -14,7 +14,7 @@ use super::json_value::JsonValue;
 use super::program::{ProgramNames, split_words};
 use super::target::{FileContent, TargetFile};
 use crate::failure::Failure;
-use crate::notify_way::{NotifyWay, join_ways};
+use crate::notify_method::{NotifyMethod, join_methods};
 
 /// Last argument of `siding hook` in the entry that opens the session. This entry is the template
 /// for the entry that notifies.
@@ -27,10 +27,10 @@ const NOTIFY_PERSON_ARG: &str = "notify-person";
 pub(crate) enum NotifyChoice {
     /// No entry is installed, and an existing one is removed.
     Off,
-    /// Notify a person in each of these ways.
-    Ways {
+    /// Notify a person by each of these methods.
+    Methods {
         /// Without duplicates, in the order given.
-        ways: Vec<NotifyWay>,
+        methods: Vec<NotifyMethod>,
         /// The address from `webhook=URL`; `None` keeps an address that is already stored.
         address: Option<Webhook>,
     },
@@ -43,15 +43,15 @@ impl std::str::FromStr for NotifyChoice {
         if text == "off" {
             return Ok(Self::Off);
         }
-        let (mut ways, mut address) = (Vec::new(), None);
+        let (mut methods, mut address) = (Vec::new(), None);
         for word in text.split(',') {
-            let way = match word.split_once('=') {
-                None if word == "desktop" => NotifyWay::Desktop,
-                None if word == "bell" => NotifyWay::Bell,
-                None if word == "webhook" => NotifyWay::Webhook,
+            let method = match word.split_once('=') {
+                None if word == "desktop" => NotifyMethod::Desktop,
+                None if word == "bell" => NotifyMethod::Bell,
+                None if word == "webhook" => NotifyMethod::Webhook,
                 Some(("webhook", url)) => {
                     address = Some(url.parse().map_err(|error| format!("{error}"))?);
-                    NotifyWay::Webhook
+                    NotifyMethod::Webhook
                 }
                 // A mistyped address may contain a secret, so only the part before `=` is repeated.
                 _ => {
@@ -62,42 +62,42 @@ impl std::str::FromStr for NotifyChoice {
                     ));
                 }
             };
-            if !ways.contains(&way) {
-                ways.push(way);
+            if !methods.contains(&method) {
+                methods.push(method);
             }
         }
-        Ok(Self::Ways { ways, address })
+        Ok(Self::Methods { methods, address })
     }
 }
 
-/// Extends a host's hooks by the entry that notifies a person, if `asked` names ways. If `asked` is
-/// `None`, the ways of an earlier install are kept. Returns the ways of the entry; empty if there
-/// is no entry.
+/// Adds to a host's hooks the entry that notifies a person, if `asked` selects notification
+/// methods. If `asked` is `None`, the entry keeps the methods of an earlier install. Returns the
+/// methods of the entry; empty if there is no entry.
 pub(crate) fn add_entry(
     targets: &mut [TargetFile],
     asked: Option<&NotifyChoice>,
     names: &ProgramNames,
-) -> Vec<NotifyWay> {
+) -> Vec<NotifyMethod> {
     let with_hooks = targets.iter_mut().find_map(|target| match &mut target.content {
         FileContent::Json { hooks, .. } if !hooks.is_empty() => Some((&target.path, hooks)),
         FileContent::Json { .. } | FileContent::Toml(_) | FileContent::Owned(_) => None,
     });
     let Some((path, entries)) = with_hooks else { return Vec::new() };
-    let ways = match asked {
+    let methods = match asked {
         Some(NotifyChoice::Off) => Vec::new(),
-        Some(NotifyChoice::Ways { ways, .. }) => ways.clone(),
-        None => installed_ways(path, names),
+        Some(NotifyChoice::Methods { methods, .. }) => methods.clone(),
+        None => installed_methods(path, names),
     };
-    if !ways.is_empty() {
+    if !methods.is_empty() {
         let opens = entries.iter().find(|entry| entry.event_arg == SESSION_START_ARG).cloned();
-        entries.extend(opens.map(|opens| notify_entry(&opens, &join_ways(&ways))));
+        entries.extend(opens.map(|opens| notify_entry(&opens, &join_methods(&methods))));
     }
-    ways
+    methods
 }
 
-/// Returns the ways that an earlier install wrote into a file; empty if the file has no such entry
-/// or cannot be parsed.
-fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
+/// Returns the notification methods that an earlier install wrote into a file; empty if the file
+/// has no such entry or cannot be parsed.
+fn installed_methods(path: &Path, names: &ProgramNames) -> Vec<NotifyMethod> {
     let read = |path: &Path| {
         let original = OriginalFile::read(path).ok()?;
         let json = JsonDocument::parse(original.text().ok()??, Dialect::Loose).ok()?;
@@ -112,34 +112,34 @@ fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
         args.get(at + 1)?.parse::<NotifyChoice>().ok()
     };
     match read(path) {
-        Some(NotifyChoice::Ways { ways, .. }) => ways,
+        Some(NotifyChoice::Methods { methods, .. }) => methods,
         Some(NotifyChoice::Off) | None => Vec::new(),
     }
 }
 
 /// Returns the entry that notifies, in the format of the host's entry that opens the session.
-fn notify_entry(opens: &HookEntry, ways: &str) -> HookEntry {
+fn notify_entry(opens: &HookEntry, methods: &str) -> HookEntry {
     HookEntry {
         event_arg: NOTIFY_PERSON_ARG,
-        handler: to_notify_value(&opens.handler, ways),
+        handler: to_notify_value(&opens.handler, methods),
         ..opens.clone()
     }
 }
 
-fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
+fn to_notify_value(tree: &JsonValue, methods: &str) -> JsonValue {
     match tree {
         JsonValue::Text(text) => JsonValue::Text(match text.strip_suffix(SESSION_START_ARG) {
-            // The text is either a shell command line, to which the ways are added, or the name of
-            // an entry.
+            // The text is either a shell command line, to which the methods are added, or the name
+            // of an entry.
             Some(before) if before.contains(" hook ") => {
-                format!("{before}--via {ways} {NOTIFY_PERSON_ARG}")
+                format!("{before}--via {methods} {NOTIFY_PERSON_ARG}")
             }
             Some(before) => format!("{before}{NOTIFY_PERSON_ARG}"),
             None => text.clone(),
         }),
         JsonValue::List(list) => {
             let opens = JsonValue::text(SESSION_START_ARG);
-            let notifies = ["--via", ways, NOTIFY_PERSON_ARG].map(JsonValue::text);
+            let notifies = ["--via", methods, NOTIFY_PERSON_ARG].map(JsonValue::text);
             let words = list.iter().flat_map(|word| match *word == opens {
                 true => notifies.to_vec(),
                 false => vec![word.clone()],
@@ -148,7 +148,7 @@ fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
         }
         JsonValue::Map(members) => {
             let member =
-                |(key, value): &(String, JsonValue)| (key.clone(), to_notify_value(value, ways));
+                |(key, value): &(String, JsonValue)| (key.clone(), to_notify_value(value, methods));
             JsonValue::Map(members.iter().map(member).collect())
         }
         JsonValue::Number(_) | JsonValue::Flag(_) => tree.clone(),
@@ -221,33 +221,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notify_ways_parse_and_errors_hide_the_secret() {
+    fn notification_methods_parse_and_errors_hide_the_secret() {
         let read = |text: &str| text.parse::<NotifyChoice>();
         assert_eq!(read("off"), Ok(NotifyChoice::Off));
-        let Ok(NotifyChoice::Ways { ways, address }) =
+        let Ok(NotifyChoice::Methods { methods, address }) =
             read("bell,desktop,bell,webhook=https://example.org/secret,1")
         else {
-            // A comma ends the address; the text after it is not a valid way.
-            let why = read("bell,webhook=https://example.org/secret,1").expect_err("no way");
+            // A comma ends the address; the text after it is not a valid method.
+            let why =
+                read("bell,webhook=https://example.org/secret,1").expect_err("an invalid method");
             assert!(why.contains("`1`") && !why.contains("secret"), "{why}");
             return;
         };
-        panic!("{ways:?} {address:?}");
+        panic!("{methods:?} {address:?}");
     }
 
     #[test]
-    fn an_unknown_way_lists_the_allowed_ways() {
-        let why = "mail".parse::<NotifyChoice>().expect_err("no way");
+    fn an_unknown_method_lists_the_allowed_methods() {
+        let why = "mail".parse::<NotifyChoice>().expect_err("an invalid method");
         assert!(why.contains("`mail`") && why.contains("desktop, bell, webhook"), "{why}");
-        let why = "webhok=https://example.org/secret".parse::<NotifyChoice>().expect_err("no way");
+        let why = "webhok=https://example.org/secret"
+            .parse::<NotifyChoice>()
+            .expect_err("an invalid method");
         assert!(why.contains("`webhok`") && !why.contains("secret"), "{why}");
         let why = "webhook=no address".parse::<NotifyChoice>().expect_err("no address");
         assert!(!why.contains("no address"), "{why}");
         let found = "desktop,webhook=https://example.org/x".parse::<NotifyChoice>();
-        let Ok(NotifyChoice::Ways { ways, address: Some(address) }) = found else {
+        let Ok(NotifyChoice::Methods { methods, address: Some(address) }) = found else {
             panic!("{found:?}")
         };
-        assert_eq!(join_ways(&ways), "desktop,webhook");
+        assert_eq!(join_methods(&methods), "desktop,webhook");
         assert_eq!(address.address(), Some("https://example.org/x"));
     }
 

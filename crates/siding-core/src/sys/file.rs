@@ -309,8 +309,8 @@ pub fn lock_exclusive(fd: impl AsFd) -> io::Result<()> {
 }
 
 /// Acquires the exclusive lock on an open file, and waits for it for at most `timeout_ms`
-/// milliseconds. Returns whether the lock was acquired. For a lock without which the caller can
-/// continue or fail: a holder that a signal has stopped never releases it.
+/// milliseconds. Returns whether the lock was acquired. Callers that can continue or fail without
+/// the lock use this function, because a process that a signal has stopped never releases its lock.
 ///
 /// # Errors
 ///

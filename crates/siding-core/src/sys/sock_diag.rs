@@ -208,7 +208,7 @@ mod tests {
             let (mut receiver, _) = listener.accept().expect("comes");
             sender.write_all(&[7; 70_000]).expect("is sent");
             receiver.read_exact(&mut [0; 70_000]).expect("comes");
-            // The SYN counts as one more byte; the last acknowledgment may not have arrived yet.
+            // The SYN counts as one more byte; the last acknowledgement may not have arrived yet.
             let found = connection_of(&sender).expect("is found");
             assert!((65_536..=70_001).contains(&found.sent), "{found:?}");
             assert_eq!((found.remote, found.received), (address, 0));
@@ -229,8 +229,8 @@ mod tests {
         bytes
     }
 
-    /// Returns the number of connections in a list that is received in these parts, after which
-    /// nothing more is there.
+    /// Returns the number of connections in a list that arrives in these parts. After the last
+    /// part, receiving fails with `WouldBlock`.
     fn count_in_list(parts: Vec<Vec<u8>>) -> io::Result<usize> {
         let (mut buffer, mut found) = (vec![0_u8; 4096], Vec::new());
         let mut parts = parts.into_iter();

@@ -211,7 +211,7 @@ impl IdleShim {
         )
     }
 
-    /// Returns the shim as one that takes over several tasks, each of which is then added with
+    /// Uses the shim for a takeover of several tasks, which the caller then adds one by one with
     /// [`BatchTakeover::add_task`].
     ///
     /// # Errors

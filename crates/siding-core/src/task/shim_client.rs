@@ -231,7 +231,7 @@ mod tests {
     /// A request that the tests send without waiting for its response.
     const SUBSCRIBE: ShimRequest = ShimRequest::Subscribe { follow: true, shown: None };
     const PLACE: ShimRequest = ShimRequest::Place { why: BackgroundReason::User };
-    /// A time after which a response no longer arrives, in milliseconds.
+    /// Time to wait for a response that the shim has sent already, or never sends, in milliseconds.
     const TIMEOUT_MS: u64 = 5;
 
     /// Returns a connection, and the shim's end of it, which has sent these messages.

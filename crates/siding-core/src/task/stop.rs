@@ -276,7 +276,8 @@ mod tests {
         let (alive, stopped) = (RefCell::new(vec![specs[0].clone()]), RefCell::new(Vec::new()));
         let list = || Ok(RunningTasks { specs: alive.borrow().clone(), unreadable: Vec::new() });
         let stop = |found: &[TaskSpec]| {
-            // The first task does not end and is tried only once.
+            // The first task never ends, so every list contains it, but its stop must be requested
+            // only once.
             let next = specs.get(stopped.borrow().len() + 1).cloned();
             *alive.borrow_mut() = next.into_iter().chain([specs[0].clone()]).collect();
             stopped.borrow_mut().extend(found.iter().map(|spec| spec.task_id));

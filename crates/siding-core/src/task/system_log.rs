@@ -7,7 +7,7 @@ use siding_model::system_log::LogEntry;
 use crate::sys::journald;
 
 /// Sends the journald entry for a task record; some records have none. Must be called after the
-/// record was written; `state` is the task's state after the record. Never waits.
+/// record was written; `state` is the task's state after the record. Never blocks.
 pub fn log_record(record: &Record, state: &TaskState) {
     if let Some(entry) = LogEntry::from_record(record, state) {
         send(&entry);
@@ -27,7 +27,7 @@ pub(super) fn log_records(before: &TaskState, records: Vec<Record>) {
     }
 }
 
-/// Sends an entry to journald. Never waits.
+/// Sends an entry to journald. Never blocks.
 pub fn send(entry: &LogEntry) {
     journald::send(&entry.encode());
 }

@@ -180,8 +180,8 @@ fn start_with_slow_reader(
     (call, id, reader)
 }
 
-/// The command of a person waits for a slow reader, as in a shell pipeline, so that the reader
-/// misses nothing, although there is more output than siding keeps.
+/// A person's command waits for a slow reader, as in a shell pipeline. The reader therefore
+/// receives the whole output, although siding keeps only a part of it.
 #[test]
 fn a_persons_command_waits_for_a_slow_reader() {
     const TOTAL_BYTES: usize = 32 << 20;

@@ -326,11 +326,11 @@ fn persons_second_launch_runs_with_a_note() {
     let mut terminal = Terminal::new(80, 24);
     let agents_call = sandbox.siding(&["run", "--", &text]).env("CLAUDECODE", "1");
     assert_eq!(agents_call.on_terminal(&terminal).run().code, Some(79));
-    terminal.wait_for_text("siding: not started: the same command already runs");
+    terminal.wait_for_text(&format!("siding: not started: {} already runs", first.id));
     assert_eq!(sandbox.task_ids().len(), 1);
 
     let call = sandbox.siding(&["run", "--", &text]).on_terminal(&terminal).spawn();
-    terminal.wait_for_text("siding: the same command already runs");
+    terminal.wait_for_text(&format!("siding: {} already runs", first.id));
     create_file(&sandbox, "go");
     assert_eq!(call.wait().code, Some(0));
     let ids = sandbox.task_ids();

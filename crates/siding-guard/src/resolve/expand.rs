@@ -15,8 +15,8 @@ pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
 /// arguments even in quotes.
 pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 
-/// Maximum length of an expanded word, in bytes. A value that would make a word longer becomes
-/// unknown.
+/// Maximum length of an expanded word, in bytes. A value that would make a word longer is treated
+/// as unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
 /// An argument as the program receives it, after expansion and without quotes.

@@ -8,8 +8,8 @@ use super::operands::{MatchInput, normalized_forms};
 use super::sql::strip_compared_strings;
 use crate::resolve::{Construct, Observation};
 
-/// A compiled entry of a rule's `when` list. Its conditions are about one kind of observation, and
-/// all conditions that are present must hold.
+/// A compiled entry of a rule's `when` list. All of its conditions apply to one kind of
+/// observation, and each condition that is set must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
     pub(super) program: Vec<Glob>,

@@ -1,4 +1,4 @@
-//! Properties of the functions that arrange tasks for display.
+//! Property tests of the functions that arrange tasks for display.
 
 use proptest::prelude::*;
 use siding_live::arrange::{Grouping, SortKey, filter_tasks, group_tasks, sort_tasks};

@@ -92,8 +92,9 @@ impl StateFixture {
         self.journals.get_mut(&id).expect("it runs").append(&[record]).expect("written");
     }
 
-    /// Moves the deadline of a running task to this time after the first one. Each call needs
-    /// another time.
+    /// Moves the deadline of a running task to `by_ms` after its original deadline. Each call for a
+    /// task needs a different `by_ms`, because the replay rejects an extension to the present
+    /// deadline.
     pub(crate) fn extend_task(&mut self, id: TaskId, by_ms: u64) {
         let deadline = MonotonicMs(DEADLINE_MS + 1 + by_ms);
         self.append(id, event(3, TaskEvent::Extended { deadline, by: Some("web".to_owned()) }));

@@ -1,4 +1,4 @@
-//! The events of a task, and its processes.
+//! Tests of the events and of the process tree of a task.
 
 use std::process::{Command, Stdio};
 

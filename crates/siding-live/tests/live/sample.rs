@@ -1,4 +1,5 @@
-//! The usage of tasks, whose processes are children of the test program.
+//! Tests of the measured resource usage. Each task's shim is the test program, so the processes of
+//! a task are children of this program.
 
 use std::process::{Child, Command, Stdio};
 

@@ -14,8 +14,8 @@ pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(deadline.0 - now.0).unwrap_or(0)))
 }
 
-/// Returns whether the task's deadline is at most `notice` away. As for the notice of a deadline,
-/// the result is false for a task whose whole time limit is too short for an announcement.
+/// Returns whether the task's deadline is at most `notice` away. Returns false for a task whose
+/// whole time limit is so short that it has no notice of its deadline.
 #[must_use]
 pub fn is_deadline_near(view: &TaskView, now: UnixMs, notice: Duration) -> bool {
     let min_limit = Duration::from_millis(MIN_NOTICE_LIFETIME_MS);

@@ -1,4 +1,4 @@
-//! The spans of tasks, and the entries for the system's journal.
+//! Tests of the spans of tasks and of the entries for journald.
 
 use serde_json::{Value, json};
 use siding_model::journal::TaskState;

@@ -112,7 +112,7 @@ pub(super) async fn call<C: CallContext>(
             let details =
                 RunDetails { task: None, duplicate_of: Some(first), output_truncated: false };
             let line = format!(
-                "not started: the same command runs already in the same directory as {first}; \
+                "not started: {first} already runs the same command in the same directory; \
                  {} waits for it, `allow_duplicate` starts another",
                 context.dialect.format_tool("wait")
             );

@@ -28,7 +28,7 @@ pub(super) const DESCRIPTION: &str = "\
 Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
 answers when it is proven that none is left.";
 
-/// Duration that progress reports give as the bound of a stop without `grace`: the default of the
+/// Maximum duration that progress reports state for a stop without `grace`: the default of the
 /// setting `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 

@@ -21,7 +21,8 @@ pub(super) const DESCRIPTION: &str = "\
 Explain why a task is quiet, or how it ended, with evidence: which of its processes waits, and on \
 what (input, a lock, the network, a child, a timer), or that it is busy. Changes nothing.";
 
-/// The line before the last line of a task's output, which is a block of its own.
+/// The answer's own line that announces the last line of a task's output, which follows as a block
+/// of its own.
 const LAST_LINE_FOLLOWS: &str = "its last line of output follows";
 
 #[derive(Debug, Deserialize, JsonSchema)]

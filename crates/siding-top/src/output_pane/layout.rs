@@ -152,7 +152,7 @@ impl OutputPane {
         (0, 0)
     }
 
-    /// Sets the position to that of the last rows, if they are followed.
+    /// Scrolls to the last rows if the output is followed.
     pub(super) fn settle(&mut self, columns: usize, height: usize) {
         (self.top, self.top_row) = self.position(columns.max(1), height);
     }

@@ -66,8 +66,8 @@ impl Page {
     }
 }
 
-/// Returns the complete page. `last_event` is the id of the last event before the page was read:
-/// its script asks for the later ones.
+/// Returns the complete page. `last_event` is the id of the last event before the content was read;
+/// the page's script requests the events after it.
 pub(super) fn wrap(context: &WebContext, last_event: &str, page: &Page) -> Markup {
     let Page { nav: current, title, content, mistake } = page;
     let current = *current;

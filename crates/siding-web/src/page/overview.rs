@@ -60,8 +60,8 @@ fn content(context: &WebContext, view: &LiveView, query: &Query) -> Markup {
             }
         }
         @if !context.control {
-            p.hint { "This page shows and changes nothing. " code { "siding web --control" }
-                " adds stop, extend and input." }
+            p.hint { "This page changes nothing. " code { "siding web --control" }
+                " lets it stop, extend and release tasks, write input and acknowledge notices." }
         }
     }
 }

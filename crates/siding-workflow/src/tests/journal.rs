@@ -1,4 +1,4 @@
-//! Tests the replay of truncated and of damaged journals.
+//! Tests the replay of truncated and damaged journals.
 
 use siding_model::process::UnixMs;
 

@@ -1,4 +1,4 @@
-//! Formats judgements and rules as text.
+//! Formats verdicts and rules as text.
 
 use siding_guard::{Finding, GuardReport, ParseCompleteness, Rule};
 use siding_model::text::one_line;

@@ -22,7 +22,7 @@ use crate::cmd::notices::{BellTarget, PersonNotifier};
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::install::notify;
-use crate::notify_way::{NotifyWay, join_ways};
+use crate::notify_method::{NotifyMethod, join_methods};
 
 /// Descriptors through which a host's terminal is found, in the order of the checks.
 const STANDARD_FDS: [i32; 3] = [1, 2, 0];
@@ -32,7 +32,7 @@ const STANDARD_FDS: [i32; 3] = [1, 2, 0];
 pub(super) struct FollowArgs {
     /// How to notify the person, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WAYS")]
-    via: Vec<NotifyWay>,
+    via: Vec<NotifyMethod>,
     #[arg(long, hide = true, requires_all = ["owner_pid", "owner_start"])]
     follow: Option<SessionId>,
     #[arg(long, hide = true)]
@@ -70,7 +70,7 @@ pub(super) fn start_detached(
         .map_err(|error| Failure::new(format!("could not find siding's own path: {error}")))?;
     let child = Command::new(program)
         .args(["hook", "--host", host.name()])
-        .args(["--via", &join_ways(&args.via), "--follow", conversation.session.as_str()])
+        .args(["--via", &join_methods(&args.via), "--follow", conversation.session.as_str()])
         .args(["--owner-pid", &conversation.owner.pid.to_string()])
         .args(["--owner-start", &conversation.owner.start_ticks.to_string()])
         .arg("notify-person")
@@ -151,17 +151,21 @@ fn claim_follower_locks(conversation: &Conversation) -> Result<Option<Vec<Delive
 fn open_notifier(
     conversation: &Conversation,
     host: HookHost,
-    via: &[NotifyWay],
+    via: &[NotifyMethod],
 ) -> Result<PersonNotifier, Failure> {
     let bell =
-        via.contains(&NotifyWay::Bell).then(|| find_terminal(conversation.owner.pid)).flatten();
-    let webhook = match via.contains(&NotifyWay::Webhook) {
+        via.contains(&NotifyMethod::Bell).then(|| find_terminal(conversation.owner.pid)).flatten();
+    let webhook = match via.contains(&NotifyMethod::Webhook) {
         true => notify::stored_address(conversation.root.path(), host.name())?
             .unwrap_or_else(|| context::load_valid_settings().notify_webhook),
         false => Webhook::OFF,
     };
-    let desktop = via.contains(&NotifyWay::Desktop);
-    PersonNotifier::from_ways(desktop, bell.map_or(BellTarget::Off, BellTarget::Terminal), &webhook)
+    let desktop = via.contains(&NotifyMethod::Desktop);
+    PersonNotifier::from_methods(
+        desktop,
+        bell.map_or(BellTarget::Off, BellTarget::Terminal),
+        &webhook,
+    )
 }
 
 /// Returns the terminal to which a standard descriptor of the host refers. The hook's own

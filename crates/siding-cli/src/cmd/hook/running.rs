@@ -13,7 +13,7 @@ use siding_model::text::one_line;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Maximum number of tasks to name. The last line gives the number of the others.
+/// Maximum number of tasks to name. A last line states how many more there are.
 const MAX_NAMED_TASKS: usize = 10;
 /// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 60;

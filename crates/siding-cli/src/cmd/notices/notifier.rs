@@ -1,5 +1,5 @@
 //! Notifies a person by a desktop notification, the terminal's bell or a webhook. Each of these
-//! ways is off unless a setting or the flag `--via` of the hook `notify-person` enables it.
+//! methods is off unless a setting or the flag `--via` of the hook `notify-person` enables it.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) enum BellTarget {
     Terminal(PathBuf),
 }
 
-/// The enabled ways to notify a person.
+/// The enabled notification methods.
 #[derive(Debug)]
 pub(crate) struct PersonNotifier {
     desktop: bool,
@@ -45,10 +45,11 @@ pub(crate) struct PersonNotifier {
 }
 
 impl PersonNotifier {
-    /// Returns a notifier for the ways that the settings enable, or an error if they enable none.
+    /// Returns a notifier with the methods that the settings enable, or an error if they enable
+    /// none.
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, Failure> {
         let bell = if settings.notify_bell { BellTarget::Stderr } else { BellTarget::Off };
-        let people = Self::from_ways(settings.notify_desktop, bell, &settings.notify_webhook)?;
+        let people = Self::from_methods(settings.notify_desktop, bell, &settings.notify_webhook)?;
         if !people.desktop && people.bell == BellTarget::Off && people.server.is_none() {
             return Err(Failure::new("--notify: all notification methods are turned off")
                 .with_hint(
@@ -59,8 +60,9 @@ impl PersonNotifier {
         Ok(people)
     }
 
-    /// Returns a notifier for these ways, and starts the thread of the webhook if one is set.
-    pub(crate) fn from_ways(
+    /// Returns a notifier with these methods. If the webhook has an address, also starts the thread
+    /// that sends to it.
+    pub(crate) fn from_methods(
         desktop: bool,
         bell: BellTarget,
         webhook: &Webhook,
@@ -68,9 +70,9 @@ impl PersonNotifier {
         Ok(Self { desktop, bell, server: webhook::WebhookSender::start(webhook)? })
     }
 
-    /// Rings the bell once for all notices, and sends each notice in every other enabled way. A
+    /// Rings the bell once for all notices, and sends each notice by every other enabled method. A
     /// failure to start `notify-send` turns off desktop notifications and does not affect the other
-    /// ways.
+    /// methods.
     pub(crate) fn notify(&mut self, notices: &[&NoticeView]) {
         if notices.is_empty() {
             return;

@@ -68,14 +68,13 @@ fn second_start_note(first: TaskId, elapsed: Option<Duration>) -> String {
     let elapsed =
         elapsed.map_or_else(String::new, |elapsed| format!(" (for {})", format_duration(elapsed)));
     format!(
-        "the same command already runs in the same directory as {first}{elapsed}; this is a second \
-         one"
+        "{first} already runs the same command in the same directory{elapsed}; this is a second one"
     )
 }
 
 fn refusal_message(first: TaskId) -> String {
     format!(
-        "not started: the same command already runs in the same directory as {first}; \
+        "not started: {first} already runs the same command in the same directory; \
          --allow-duplicate starts a second one, `siding output --follow {first}` follows the \
          first, `siding wait {first}` waits for its end"
     )
@@ -98,8 +97,8 @@ mod tests {
         let first: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
         assert_eq!(
             second_start_note(first, Some(Duration::from_secs(120))),
-            "the same command already runs in the same directory as b-4k7q0n2m8x5t (for 2m); this \
-             is a second one"
+            "b-4k7q0n2m8x5t already runs the same command in the same directory (for 2m); this is \
+             a second one"
         );
         assert!(!second_start_note(first, None).contains('('));
         assert!(refusal_message(first).ends_with(

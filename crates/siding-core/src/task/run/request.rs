@@ -307,8 +307,8 @@ impl TaskRequest {
             differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
         };
         self.env.iter().for_each(|(name, value)| add(name, value));
-        // A person and an agent that start the same server start it twice, so the variables against
-        // prompts are not part of the key.
+        // The variables against prompts are not part of the key: if a person and an agent start the
+        // same server, the second start is a duplicate.
         match self.base_environment {
             BaseEnvironment::Unattended | BaseEnvironment::Inherited => {}
             BaseEnvironment::Empty => add("", "clear"),

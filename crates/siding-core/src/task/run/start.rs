@@ -31,7 +31,7 @@ pub struct PreparedTask {
 pub enum LaunchResult {
     /// A shim has received the task. The connection reports the start of the command.
     Started(ShimConnection),
-    /// The same command already runs in the same directory as this task; no new task was started.
+    /// This task already runs the same command in the same directory; no new task was started.
     Duplicate(TaskId),
 }
 

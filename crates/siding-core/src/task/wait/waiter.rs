@@ -1,4 +1,4 @@
-//! Waits for a limited time until one or several tasks meet conditions.
+//! Waits for conditions of one or several tasks, with a time limit.
 
 use std::ffi::CStr;
 use std::io;

@@ -1,11 +1,11 @@
-//! The command-line values for ways to notify a person.
+//! The methods that can notify a person, as command-line values.
 
 use std::fmt;
 
 use clap::ValueEnum;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum NotifyWay {
+pub(crate) enum NotifyMethod {
     /// A desktop notification, by notify-send
     Desktop,
     /// The bell of the host's terminal
@@ -14,7 +14,7 @@ pub(crate) enum NotifyWay {
     Webhook,
 }
 
-impl fmt::Display for NotifyWay {
+impl fmt::Display for NotifyMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Desktop => "desktop",
@@ -24,7 +24,7 @@ impl fmt::Display for NotifyWay {
     }
 }
 
-/// Returns the ways as one argument, for example `desktop,bell`.
-pub(crate) fn join_ways(ways: &[NotifyWay]) -> String {
-    ways.iter().map(NotifyWay::to_string).collect::<Vec<_>>().join(",")
+/// Joins the methods to one argument, for example `desktop,bell`.
+pub(crate) fn join_methods(methods: &[NotifyMethod]) -> String {
+    methods.iter().map(NotifyMethod::to_string).collect::<Vec<_>>().join(",")
 }
