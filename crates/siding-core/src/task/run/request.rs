@@ -307,8 +307,8 @@ impl TaskRequest {
             differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
         };
         self.env.iter().for_each(|(name, value)| add(name, value));
-        // A person and an agent that start the same server start it twice, so the variables against
-        // prompts are not part of the key.
+        // A server that both a person and an agent start is a duplicate, although only the agent's
+        // command gets the variables against prompts. These are therefore not part of the key.
         match self.base_environment {
             BaseEnvironment::Unattended | BaseEnvironment::Inherited => {}
             BaseEnvironment::Empty => add("", "clear"),
@@ -330,7 +330,7 @@ impl TaskRequest {
 }
 
 /// Returns the span of this process's caller, which OpenTelemetry passes in the variable
-/// `TRACEPARENT`. An invalid value is ignored, because it is meant for any program.
+/// `TRACEPARENT`. An invalid value is ignored, because other programs read this variable too.
 pub(crate) fn starter_trace_parent() -> Option<TraceParent> {
     std::env::var("TRACEPARENT").ok()?.parse().ok()
 }

@@ -83,7 +83,7 @@ impl Waiter<'_> {
         let renewed = one.watch.reconnects();
         loop {
             let message = match one.watch.try_recv() {
-                // The shim that replaces a killed one does not answer, and the wait ends.
+                // A new shim replaced a killed one and does not answer; the wait ends at its limit.
                 Err(error)
                     if error.is_timeout() && clock::monotonic_now() >= self.connect_until =>
                 {
