@@ -15,7 +15,7 @@ use siding_model::size::size_in_words;
 /// The meaning of an event for the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventTone {
-    /// The event belongs to the administration of every task.
+    /// A routine event that says nothing about the success of the task, such as the final record.
     Faint,
     /// The event is neither good nor bad.
     Normal,
@@ -130,7 +130,7 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         Record::Denied { at, host } => (*at, EventTone::Warning, format!("was refused {host}")),
         Record::Closed(closed) => {
             let output = size_in_words(closed.output.bytes);
-            (closed.at, EventTone::Faint, format!("closed with {output} of output"))
+            (closed.at, EventTone::Faint, format!("final record: {output} of output"))
         }
     })
 }

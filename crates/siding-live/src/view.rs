@@ -164,7 +164,7 @@ impl LiveView {
     /// that a person chose.
     #[must_use]
     pub fn session_host(&self, id: &SessionId) -> Option<SessionHost> {
-        /// The names of a damaged record could form a circle.
+        /// Bound on the search, because the parents in damaged records could form a cycle.
         const MAX_ANCESTORS: usize = 16;
         std::iter::successors(Some(id), |id| {
             self.sessions.get(*id)?.record.as_ref()?.parent.as_ref()
