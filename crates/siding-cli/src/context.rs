@@ -371,13 +371,13 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
 pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
     match found {
         RecoveryOutcome::Continued => {
-            errln!("siding: {id}: its shim had been stopped; continued it")
+            errln!("siding: {id}: its shim had been stopped by a signal; siding resumed it")
         }
         RecoveryOutcome::TakenOver => {
             errln!("siding: {id}: its shim had been killed; a new one supervises it")
         }
         RecoveryOutcome::EndRecorded => {
-            errln!("siding: {id}: its shim had been killed and no process of it is left");
+            errln!("siding: {id}: its shim had been killed, and no process of the task is left");
         }
         RecoveryOutcome::Quarantined { path, why } => {
             errln!("siding: {id}: {why}; moved to `{}`", path.display());

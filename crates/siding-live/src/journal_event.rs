@@ -131,7 +131,7 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         Record::Denied { at, host } => (*at, EventTone::Warning, format!("was refused {host}")),
         Record::Closed(closed) => {
             let output = size_in_words(closed.output.bytes);
-            (closed.at, EventTone::Faint, format!("closed with {output} of output"))
+            (closed.at, EventTone::Faint, format!("final record: {output} of output"))
         }
     })
 }

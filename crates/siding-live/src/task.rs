@@ -64,7 +64,7 @@ pub struct LiveNotice {
     reserved_until: Option<MonotonicMs>,
 }
 
-/// The times of one refresh.
+/// The time of one refresh on the monotonic clock and on the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) awake: MonotonicMs,

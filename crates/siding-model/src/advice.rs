@@ -301,7 +301,7 @@ fn signal_advice(signal: Signal) -> String {
     } else {
         ""
     };
-    format!("{signal} ended it, and siding did not send that{guess}")
+    format!("{signal} ended it, and siding did not send this signal{guess}")
 }
 
 fn stop_report_advice(report: &StopReport) -> Vec<String> {

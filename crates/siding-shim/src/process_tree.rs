@@ -122,7 +122,7 @@ impl LeaderHandle {
                 Some(unknown("its first shim was killed before it recorded the task's leader"))
             }
             Self::EndMissed => {
-                Some(unknown("its shim was killed, and it ended before another could take over"))
+                Some(unknown("its shim was killed, and the command ended before another shim could take over"))
             }
             Self::Finished => None,
         }

@@ -10,13 +10,13 @@ const MIN_COMMAND_COLUMNS: usize = 12;
 /// [`OPTIONAL_COLUMNS`] are shown.
 const READABLE_COMMAND_COLUMNS: usize = 20;
 const ESSENTIAL_COLUMNS: usize = 3;
-/// Minimum width of the silence column. Once the command column has [`READABLE_COMMAND_COLUMNS`],
-/// the silence column receives all additional space up to [`COMFORTABLE_SILENCE_COLUMNS`], because
-/// a person first looks for the reason for a silence.
+/// Minimum width of the silence.
 const MIN_SILENCE_COLUMNS: usize = 16;
+/// Width up to which the silence receives all additional space once the command has
+/// [`READABLE_COMMAND_COLUMNS`]: a person looks first for the reason for the silence.
 const COMFORTABLE_SILENCE_COLUMNS: usize = 40;
-/// Width up to which the command column then receives all additional space; beyond it, the two
-/// columns share the space equally.
+/// Width up to which the command then receives all additional space. Beyond it, the silence and the
+/// command share the space.
 const COMFORTABLE_COMMAND_COLUMNS: usize = 40;
 
 /// A column of the list.
@@ -208,8 +208,8 @@ pub(crate) fn layout(width: usize, empty: &[Column]) -> Vec<ColumnLayout> {
     listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
 }
 
-/// Returns how many of the spare columns of the screen the silence column receives; the command
-/// column receives the others.
+/// Returns how many of the `spare` columns the silence receives in addition to its minimum width;
+/// the command receives the others.
 fn silence_share(spare: usize) -> usize {
     let after_readable = spare.saturating_sub(READABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS);
     let silence = after_readable.min(COMFORTABLE_SILENCE_COLUMNS - MIN_SILENCE_COLUMNS);

@@ -41,7 +41,8 @@ pub(crate) fn respond(
     route: PageRoute,
     query: &Query,
 ) -> Response<ResponseBody> {
-    // Taken before the page is read: a change in between is reported again, and not missed.
+    // The id is read before the content of the page, so that a change in between is reported twice
+    // instead of never.
     let last_event = context.feed.last_event_id();
     let complete =
         |page: Page| response::html_page(page.status(), chrome::wrap(context, &last_event, &page));
@@ -66,7 +67,7 @@ pub(crate) fn respond(
 /// Returns the response to a refused request, as JSON for a program.
 pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> {
     if refusal == Refusal::CookieWithheld && !is_api {
-        // A request of this page has the cookie.
+        // The browser sends the cookie with a request that a page of this server causes.
         let link = html! { p { a href="" { "Open this page again" } } };
         return error_page(refusal.status(), refusal.text(), &link);
     }

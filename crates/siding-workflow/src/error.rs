@@ -34,7 +34,7 @@ pub enum WorkflowError {
         id: TaskId,
     },
     /// Another process runs the workflow.
-    #[error("the workflow {id} is being run by another process; `siding stop {id}` ends it")]
+    #[error("the workflow {id} is being run by another process; `siding stop {id}` stops that run")]
     Busy {
         /// The workflow's id.
         id: TaskId,

@@ -246,7 +246,8 @@ fn parse_action(
             Ok(StepAction::Prompt { text, model: model.cloned() })
         }
         (None, None) => {
-            let what = "it has no work: write `run`, a command, or `prompt`, for an agent";
+            let what =
+                "it runs nothing: set `run` to a command, or `prompt` to a text for an agent";
             Err(FileMistake { offset, what: what.to_owned() })
         }
         (Some(run), Some(prompt)) => {

@@ -109,9 +109,9 @@ pub enum StepEnd {
     },
     /// The workflow stopped the attempt.
     Stopped,
-    /// The task of an earlier runner's attempt never started, was stopped with its session, or
-    /// ended with an unknown outcome. A lost attempt is not counted as a failure, and the step may
-    /// start again.
+    /// The attempt had no result because its runner ended: its task was never started, was stopped
+    /// with the session, or ended with an unknown outcome. A lost attempt is not counted as a
+    /// failure, and the step may start again.
     Lost {
         /// Description of the outcome, for people.
         why: String,

@@ -124,9 +124,9 @@ impl WorkflowState {
     pub(super) fn check_record(&self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         let misfit = |what: String| Err(InvalidRecord(what));
         match (record, self.recorded_verdict) {
-            (WorkflowRecord::Opened { .. }, _) => misfit("it started twice".to_owned()),
+            (WorkflowRecord::Opened { .. }, _) => misfit("the workflow started twice".to_owned()),
             (WorkflowRecord::Resumed { .. }, None | Some(WorkflowVerdict::Stopped)) => Ok(()),
-            (_, Some(_)) => misfit("a record follows its end".to_owned()),
+            (_, Some(_)) => misfit("a record follows the end of the workflow".to_owned()),
             (WorkflowRecord::Began { step, attempt, .. }, None) => {
                 let track = &self.progress[self.step_index(step)?];
                 if track.running.is_some() || *attempt != track.attempts_started + 1 {

@@ -84,7 +84,7 @@ pub(super) fn was_never_started(
 
 /// Returns the end of an attempt whose task was never started.
 pub(super) fn lost_before_start() -> StepEnd {
-    StepEnd::Lost { why: "it was never started".to_owned() }
+    StepEnd::Lost { why: "its task was never started".to_owned() }
 }
 
 /// Returns the end of an attempt whose task cannot be started or watched.

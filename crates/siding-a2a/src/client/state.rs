@@ -290,7 +290,7 @@ impl ClientState {
             self.end = Some(exit::FAILED);
         } else if self.is_canceling {
             let state = self.status.as_ref().and_then(|(state, _)| state.label());
-            let state = state.unwrap_or("in a state that is not known");
+            let state = state.unwrap_or("in an unknown state");
             self.push_line(&format!("asked to cancel; the server says it is {state}"), steps);
             self.end = Some(exit::CANCELED);
         } else {
@@ -355,10 +355,7 @@ impl ClientState {
                 self.end = Some(exit::FAILED);
             }
             (ClientRequest::Get, code::TASK_NOT_FOUND) => {
-                self.push_line(
-                    &format!("the server does not know the task any more: {why}"),
-                    steps,
-                );
+                self.push_line(&format!("the server no longer knows the task: {why}"), steps);
                 self.end = Some(exit::LOST);
             }
             (ClientRequest::Subscribe | ClientRequest::Get, _) => {

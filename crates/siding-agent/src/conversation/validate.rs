@@ -39,7 +39,7 @@ pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
                 says(!results.is_empty() || !content.is_empty(), "the message is empty")?;
                 says(content.iter().all(|one| !one.text().trim().is_empty()), "a blank text")?;
                 let answered: Vec<&CallId> = results.iter().map(|one| &one.call).collect();
-                says(answered == open, "its results are not those of the calls before it")?;
+                says(answered == open, "the results are not those of the preceding calls")?;
                 open.clear();
             }
             Message::Assistant(content) => {
@@ -58,7 +58,7 @@ pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
                                 call.input.is_object(),
                                 "the arguments of a call are not an object",
                             )?;
-                            says(names.insert(&call.id), "two calls with the same id")?;
+                            says(names.insert(&call.id), "two calls have the same id")?;
                             open.push(&call.id);
                         }
                     }

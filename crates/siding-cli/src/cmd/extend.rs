@@ -72,7 +72,7 @@ impl Args {
         };
         let task = Task::read(&root, id)?;
         if !moved || !task.state.is_live() {
-            return Err(refusal(id, "it has ended already"));
+            return Err(refusal(id, "the task has already ended"));
         }
         // The settings are needed only for the message: the shim enforces the cap recorded in the
         // task.

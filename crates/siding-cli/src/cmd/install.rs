@@ -72,7 +72,7 @@ pub(super) struct CommonArgs {
     /// Host to change
     #[arg(value_enum, value_name = "HOST")]
     what: InstallTarget,
-    /// Whose settings to change (default: user); claude-code only
+    /// Scope of the settings to change (default: user); claude-code only
     #[arg(long, value_enum)]
     scope: Option<Scope>,
     /// Show what would change, and change nothing

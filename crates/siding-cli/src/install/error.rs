@@ -42,10 +42,10 @@ pub(crate) enum InstallError {
         path: PathBuf,
     },
     /// Another program changed the file after siding had read it.
-    #[error("`{path}` was changed by another program in the meantime; it was not modified")]
+    #[error("another program changed `{path}` in the meantime; siding did not change the file")]
     ConcurrentChange { path: PathBuf },
     /// A newer siding wrote the installation record.
-    #[error("`{path}` has format {found}; this siding supports up to {known}")]
+    #[error("`{path}` has format {found}; this siding reads only formats up to {known}")]
     TooNew {
         /// Path of the record's file.
         path: PathBuf,
@@ -78,7 +78,9 @@ impl InstallError {
             Self::NotUtf8 { .. } => Some("save it as UTF-8 and call siding again"),
             Self::DanglingLink { .. } => Some("create its target, or remove the link"),
             Self::ConcurrentChange { .. } => Some("call siding again"),
-            Self::TooNew { .. } => Some("use the siding that installed it, or upgrade this one"),
+            Self::TooNew { .. } => {
+                Some("use the version of siding that wrote this record, or upgrade this one")
+            }
             Self::NotAFile { .. } | Self::TooLarge { .. } | Self::Io { .. } => None,
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct BaseDirs {
 }
 
 impl BaseDirs {
-    /// Returns the directories of this process.
+    /// Returns the home directory, from `HOME`, and the working directory of this process.
     ///
     /// # Errors
     ///

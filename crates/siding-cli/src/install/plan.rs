@@ -61,7 +61,7 @@ struct PlannedChange {
 pub(crate) struct FileChange {
     /// The file, with symbolic links resolved.
     pub(crate) path: PathBuf,
-    /// The change of the file; with `--dry-run`, the change without it.
+    /// The change; with `--dry-run`, the change that a run without the flag makes.
     pub(crate) change: ChangeKind,
     /// The change as a unified diff; empty if there is none.
     pub(crate) diff: String,

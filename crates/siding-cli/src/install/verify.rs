@@ -294,7 +294,7 @@ impl Findings {
             "each notice may arrive twice, and each command may be judged twice";
         let repair =
             extra.map(|scope| install_command(host, scope).replacen("install", "uninstall", 1));
-        self.add_guarantee("one of each", (state, found), missing_guarantee, repair);
+        self.add_guarantee("unique hooks", (state, found), missing_guarantee, repair);
     }
 
     fn check_server(&mut self, host: Host, files: &[HostSettingsFile], program: &SidingProgram) {

@@ -39,7 +39,7 @@ pub enum SuperviseError {
     Disabled,
     /// The host is the init process of the machine or container.
     #[error(
-        "the agent's program is the init process of this machine or container, whose end would end every other process"
+        "the agent's program is the init process of this machine or container, whose exit would end every other process"
     )]
     InitProcess,
     /// The host and this process are in different PID namespaces.

@@ -52,7 +52,7 @@ pub enum AdoptError {
     },
     /// The process is the init process of this machine or container.
     #[error(
-        "process {pid} is the init process of this machine or container, whose end would end every other process"
+        "process {pid} is the init process of this machine or container, whose exit would end every other process"
     )]
     InitProcess {
         /// The process ID of init, which is 1.

@@ -50,8 +50,8 @@ pub enum RecoveryOutcome {
     TakenOver,
     /// The task's shim was dead and no process of the task was left; the end was recorded.
     EndRecorded,
-    /// The task has no directory, or was never recorded, so that its command has not run. In the
-    /// second case the directory was removed.
+    /// The task's directory is missing, or it contained no record and was removed. A command is
+    /// started only after the first record, so a task without a record has run nothing.
     NeverRecorded,
     /// Another process is starting or recovering the task at this moment, the shim still holds the
     /// task's lock, or a new shim exited without an answer because the task had ended. The next
@@ -405,11 +405,12 @@ fn end_without_processes(folded: &Replayed) -> TaskEvent {
                 pipeline: None,
             }
         }
-        Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => {
-            TaskEvent::Vanished { why: "its shim was killed while it was being started".to_owned() }
-        }
+        Some(LeaderEnd::Unknown { .. }) | None if state.leader.is_none() => TaskEvent::Vanished {
+            why: "its shim was killed while the task was being started".to_owned(),
+        },
         Some(LeaderEnd::Unknown { .. }) | None => TaskEvent::Vanished {
-            why: "its shim was killed, and it ended before another could take over".to_owned(),
+            why: "its shim was killed, and the task ended before another shim could take over"
+                .to_owned(),
         },
     }
 }

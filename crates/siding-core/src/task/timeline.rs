@@ -16,11 +16,11 @@ use crate::store::journal_file::{self, JournalReadError};
 use crate::store::{StateDir, StoreError};
 use crate::task::listing::{self, ListedTask};
 
-/// Maximum number of parent sessions that are followed. Siding never creates a longer chain.
+/// Maximum number of parent sessions that are followed. No chain that siding creates is longer.
 const MAX_PARENT_SESSIONS: usize = 32;
 
 /// Reads the tasks that have not ended before `since`. A task that was removed or is being created
-/// has no journal, so the result contains `None` or nothing for it.
+/// has no journal, so the result contains `None` or no entry for it.
 ///
 /// # Errors
 ///

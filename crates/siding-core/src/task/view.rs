@@ -60,8 +60,8 @@ pub fn task_view(
     view
 }
 
-/// Returns the view of a closed task, which needs only the journal. `None` if the task is not
-/// closed.
+/// Returns the view of a task whose journal has the final record, which contains all facts that the
+/// view needs. `None` if the final record is missing.
 #[must_use]
 pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> {
     let totals = state.closed.as_ref()?.output;

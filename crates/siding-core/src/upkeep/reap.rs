@@ -11,8 +11,8 @@
 //! ([`reap_hosts`]).
 //!
 //! Two kinds of leftovers are identified without a record. A socket file in a watched directory is
-//! removed if no process holds it ([`reap_sockets`]). Rules select the processes that other
-//! programs left behind ([`reap_unowned`]).
+//! removed if no process holds it ([`reap_sockets`]). A process that another program has left is
+//! terminated if one of the configured rules selects it ([`reap_unowned`]).
 
 mod dry_run;
 mod expired;
@@ -268,7 +268,7 @@ fn tasks_being_stopped(
         if session.is_implicit() || !(procfs::is_running(*shim) || will_have_one(*id)) {
             continue;
         }
-        // The shims of these tasks use the same test.
+        // The shim of each of these tasks checks the same condition before it stops the task.
         let is_over =
             over.entry(session).or_insert_with(|| session::is_ended(root, session, &survey.boot));
         if *is_over {

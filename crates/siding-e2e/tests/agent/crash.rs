@@ -112,7 +112,7 @@ const CONCURRENT_RUNS: usize = 3;
 fn agent_killed_at_any_line_repeats_and_loses_nothing() {
     // Before the second line the prompt is not recorded yet, so there is nothing to resume.
     let lines: Vec<usize> = (2..=TRANSCRIPT_LINES).collect();
-    // The agents mostly wait for their commands, so that several runs at a time are faster.
+    // The agents mostly wait for their commands, so concurrent runs shorten the test.
     std::thread::scope(|scope| {
         for some in lines.chunks(lines.len().div_ceil(CONCURRENT_RUNS)) {
             scope.spawn(move || some.iter().for_each(|lines| kill_after_lines(*lines)));

@@ -98,8 +98,8 @@ fn setup_and_install_prompts_run() {
     assert_eq!(notice_count(&sandbox, &report), 0, "an end in a tool result must cause no notice");
 }
 
-/// The script `packages` runs a slow list in the background while the model searches files. It
-/// needs no file of the directory.
+/// The script `packages` runs a slow list in the background while the model searches files. The
+/// script works in an empty directory.
 #[test]
 fn packages_prompt_runs_a_background_list() {
     let sandbox = sandbox();

@@ -6,8 +6,9 @@ use crate::support::{
     list_subcommands, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all, write,
 };
 
-/// The shells whose scripts call siding at each completion, and the others.
+/// The shells whose scripts call siding at each completion.
 const DYNAMIC_SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
+/// The shells whose scripts contain all commands, and do not call siding.
 const STATIC_SHELLS: [&str; 2] = ["elvish", "powershell"];
 
 #[test]
@@ -123,7 +124,8 @@ fn the_tab_key_completes_an_id() {
     let _ended = shell.wait().expect_code(0);
 }
 
-/// fish and zsh complete the same values, with descriptions. Skipped where they are not installed.
+/// fish and zsh complete the same values, with descriptions. A shell that is not installed is
+/// skipped.
 #[test]
 fn fish_and_zsh_complete_tasks_with_their_commands() {
     let sandbox = sandbox();

@@ -202,5 +202,5 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     std::fs::write(&local, text.replace("siding-under-test", "gone/siding")).expect("test file");
     let twice = doctor_host_checks(&sandbox, 1);
     let repair = "siding uninstall claude-code --scope project";
-    assert_eq!(twice["one of each"]["repair"], repair, "{twice:#}");
+    assert_eq!(twice["unique hooks"]["repair"], repair, "{twice:#}");
 }

@@ -50,7 +50,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     let out = run_ok(&sandbox, &["extend", &id, "0s"]).stdout_text();
     assert!(out.contains("its deadline stays 1h 25m after its start"), "{out}");
     let err = run_refused(&sandbox, &["extend", &id, "--to", "1ms"]);
-    assert!(err.contains("has passed already") && err.contains("hint: "), "{err}");
+    assert!(err.contains("has already passed") && err.contains("hint: "), "{err}");
     let err = run_refused(&sandbox, &["extend", &id, "5"]);
     assert!(err.contains("write `5s` for seconds"), "{err}");
     assert!(show_task(&sandbox, &id)["outcome"].is_null(), "a refused call must not end the task");
@@ -82,7 +82,7 @@ fn extend_rejects_an_ended_task() {
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
     let before = std::fs::read(&journal).expect("a journal");
     let err = run_refused(&sandbox, &["extend", &id, "1h"]);
-    assert!(err.contains("it has ended already"), "{err}");
+    assert!(err.contains("the task has already ended"), "{err}");
     assert!(err.contains(&format!("hint: `siding show {id}`")), "{err}");
     assert_eq!(std::fs::read(&journal).expect("a journal"), before);
 }

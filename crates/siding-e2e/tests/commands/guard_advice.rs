@@ -10,7 +10,7 @@ use crate::support::sandbox;
 
 const ADVISED_COMMANDS: &str = include_str!("../../corpus/guard_advice.toml");
 
-/// Directory with the repositories of which each advised command gets a copy.
+/// Directory with the repositories. Each advised command runs in a copy of them.
 const TEMPLATE: &str = "template";
 
 /// Creates the repositories.

@@ -182,7 +182,7 @@ fn stalls_and_breaches_of_running_tasks_are_counted() {
     stop_all(&sandbox);
 }
 
-/// promtool reports nothing about the metrics. Skipped where it is not installed.
+/// promtool reports no problem with the metrics. The test is skipped if promtool is not installed.
 #[test]
 fn promtool_accepts_the_metrics() {
     let sandbox = sandbox();

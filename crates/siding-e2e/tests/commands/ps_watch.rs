@@ -21,7 +21,7 @@ fn the_list_is_repainted_in_place_until_an_interrupt() {
     let rows = terminal.screen();
     let count = |part: &str| rows.iter().filter(|row| row.contains(part)).count();
     assert_eq!((count("ELAPSED"), count(&id), count("no tasks")), (1, 1, 0), "{rows:#?}");
-    // The caller has received the result of the failed command.
+    // The list omits the failed task, because its caller has received the result.
     assert_eq!(count(&failed), 0, "{rows:#?}");
     let _stopped = run_ok(&sandbox, &["stop", &id]);
     terminal.wait_for_text("nothing is running; 2 tasks have ended");

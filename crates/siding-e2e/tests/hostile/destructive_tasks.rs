@@ -70,8 +70,8 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     for args in [&["show", id][..], &["ps"], &["output", "--all", id], &["reap", "--dry-run"]] {
         assert_no_crash_or_hang(&call(args).run());
     }
-    // `stop` waits for ten seconds if the task seems to be being created, so both calls run
-    // concurrently.
+    // An action can make the task look as if its creation had not finished. Both calls then wait
+    // for up to ten seconds, so they run concurrently.
     let waiting = call(&["wait", "--timeout", "10ms", id]).spawn();
     let stopped = call(&["stop", id]).run();
     for done in [&stopped, &waiting.wait()] {

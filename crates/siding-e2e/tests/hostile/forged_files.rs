@@ -113,7 +113,8 @@ impl ForgeryScenario {
         ] {
             check_call(what, args, &self.sandbox.siding(args).run());
         }
-        // Each of these calls waits for ten seconds if the task seems to be being created.
+        // Each of these calls waits for up to ten seconds if the forgery makes the task look as if
+        // its creation had not finished.
         let calls = [
             &["wait", "--timeout", "1s", id][..],
             &["stop", id],

@@ -55,7 +55,7 @@ fn a_rebound_name_is_refused() {
     let port = server.port;
     let evil = [format!("evil.example:{port}"), format!("localhost.evil.example:{port}")];
     for host in evil.iter().map(String::as_str).chain(["", "127.0.0.1.nip.io"]) {
-        // Not even the link works under another name.
+        // Under another name, even the sign-in link is refused.
         assert_eq!(server.get_with(&link, &[("Host", host)]).status, 403, "{host}");
     }
     let cookie = server.sign_in();

@@ -39,7 +39,7 @@ fn a_link_to_a_line_shows_that_line() {
     assert_eq!(before.matches("<li").count(), 2_000);
     let end = server.get(&format!("/tasks/{id}")).text();
     assert!(end.contains("<code>100000</code>") && end.contains("Earlier output"));
-    // A link before the 2,000 lines, each of which is a link, leads to the element after them.
+    // Each of the 2,000 lines is a link. A link before them lets a person with a keyboard skip them.
     let skip = end.find("href=\"#after-output\"").expect("a link");
     let lines = end.find("<ol class=\"output\"").expect("the lines");
     let target = end.find("id=\"after-output\"").expect("its target");
@@ -227,7 +227,8 @@ fn fifty_clients_that_do_not_read_stay_small() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
-/// Otherwise a page would miss a change between its rendering and its connection.
+/// A page contains the id of the last event before its rendering, so that its event stream reports
+/// the changes between the rendering and the connection.
 #[test]
 fn a_page_names_the_event_after_which_it_was_read() {
     let sandbox = sandbox();

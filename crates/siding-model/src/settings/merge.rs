@@ -125,8 +125,7 @@ pub enum SettingsWarning {
     },
     /// A project's network policy that allows more than the policy in effect.
     #[error(
-        "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which applies \
-         instead"
+        "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}); `{kept}` applies"
     )]
     LoosenedByProject {
         /// The source of the ignored value.

@@ -98,12 +98,12 @@ const fn extension_refusal(phase: &Phase, has_deadline: bool) -> &'static str {
         Phase::Starting { stop: Some(_) }
         | Phase::Stopping { .. }
         | Phase::Killing { .. }
-        | Phase::Ended { .. } => "it is being stopped already",
+        | Phase::Ended { .. } => "the task is already being stopped",
         Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
             if has_deadline {
-                "that deadline has passed already"
+                "the requested time has already passed"
             } else {
-                "a person waits for it in the foreground, where it has no deadline"
+                "a person waits for the task in the foreground, where it has no deadline"
             }
         }
     }

@@ -114,7 +114,7 @@ fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
             LimitKind::Processes => peaks.processes,
             LimitKind::Fds => peaks.fds,
             LimitKind::Sent => peaks.sent.first().map(|one| one.bytes),
-            // The peaks of the others are not recorded.
+            // The journal has no peak of these amounts.
             LimitKind::OutputRate | LimitKind::CpuSpin | LimitKind::ConnectionAge | _ => None,
         };
     }
@@ -127,7 +127,7 @@ fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
             let wanted = UsageFields { runnable: false, fds: true };
             Some(probe::usage_of_processes(&usage.pids, wanted).iter().map(|one| one.fds).sum())
         }
-        // These are measured by the shim alone, as are those of a newer version.
+        // Only the shim measures these amounts, and those that a newer version adds.
         LimitKind::CpuSpin | LimitKind::ConnectionAge | LimitKind::Sent | _ => None,
     }
 }

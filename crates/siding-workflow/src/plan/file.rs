@@ -91,7 +91,7 @@ pub fn read_text(path: &Path) -> Result<String, WorkflowFileError> {
     }
     // Opening a FIFO would block until it has a writer (fifo(7)).
     if !facts.is_file() {
-        return Err(failed(io::Error::other("it is not a file")));
+        return Err(failed(io::Error::other("it is not a regular file")));
     }
     std::fs::read_to_string(path).map_err(failed)
 }

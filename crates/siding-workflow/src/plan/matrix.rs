@@ -55,7 +55,7 @@ impl Combination {
             let (_, value) = value.ok_or_else(|| {
                 let keys: Vec<&str> = self.0.iter().map(|(key, _)| key.as_str()).collect();
                 format!(
-                    "`{field}`: its matrix has no key `{}`; it has {}",
+                    "`{field}`: the matrix has no key `{}`; its keys are {}",
                     key.trim(),
                     keys.join(", ")
                 )
@@ -117,7 +117,7 @@ pub(super) fn expand(matrix: &RawMatrix, most: usize) -> Result<Vec<Combination>
         check_key(key).map_err(&wrong)?;
         if variables.contains(&variable_name(key)) {
             return Err(wrong(format!(
-                "`matrix`: two keys would both become `{}`",
+                "`matrix`: two keys give the same variable `{}`; rename one",
                 variable_name(key)
             )));
         }
@@ -151,7 +151,7 @@ fn check_key(key: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`matrix`: `{key}` is not a key; write a letter and up to {} letters, digits and `_`",
+        "`matrix`: `{key}` is not a valid key; write a letter and up to {} letters, digits and `_`",
         MAX_KEY_BYTES - 1
     ))
 }

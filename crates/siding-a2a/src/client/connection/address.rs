@@ -16,7 +16,7 @@ pub(super) enum AddressError {
     #[error("`{0}` is not the address of an agent: write http://HOST:PORT or https://HOST")]
     Invalid(String),
     #[error(
-        "remove the name and password from the address: name a variable with a token with --bearer-env"
+        "remove the user name and password from the address; for a token, set a variable and name it with --bearer-env"
     )]
     Credentials,
     #[error(

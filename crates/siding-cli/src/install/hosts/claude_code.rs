@@ -15,7 +15,7 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::{BUDGET_FLAG, SidingProgram};
 use crate::install::target::{FileContent, StatusLineTarget, TargetFile};
 
-/// Whose settings an install changes.
+/// The people and projects to which an installation applies.
 #[derive(
     Debug,
     Clone,
@@ -190,7 +190,7 @@ pub(super) fn targets(
     ]
 }
 
-/// Returns what a person must know or do after an install.
+/// Returns the notes to print after an install, such as remaining manual steps.
 pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     let mut notes = Vec::new();
     if scope == Scope::Project {

@@ -63,7 +63,7 @@ fn shell_file(places: &BaseDirs) -> PathBuf {
     places.config_dir().join("siding/bash-env")
 }
 
-/// Returns what a person must know or do after an install.
+/// Returns the notes to print after an install, such as remaining manual steps.
 pub(super) fn notes(places: &BaseDirs) -> Vec<String> {
     vec![
         "Codex runs new hooks only after you have approved them: call `/hooks` in a session and \

@@ -26,7 +26,7 @@ pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetF
     vec![TargetFile { path, content }]
 }
 
-/// Returns what a person must know or do after an install.
+/// Returns the notes to print after an install, such as remaining manual steps.
 pub(super) fn notes() -> Vec<String> {
     vec![
         "opencode calls no hooks; to let its shells be adopted: `siding shell-init bash > \

@@ -20,12 +20,12 @@ type CheckResult = (CheckState, String, Option<String>);
 pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     let (state, found, repair) = check_system().unwrap_or_else(|| check_sessions(host));
     let missing_guarantee =
-        "sandboxed commands are not supervised, and what a killed host leaves keeps running";
+        "sandboxed commands are not supervised; processes of a killed host keep running";
     let name = "sandboxed commands";
     (Check { name, state, weight: CheckWeight::Guarantee, found, missing_guarantee }, repair)
 }
 
-/// Returns what prevents the supervision of every host; `None` if nothing does.
+/// Returns the problem that prevents the supervision of all hosts; `None` if there is none.
 fn check_system() -> Option<CheckResult> {
     if !context::load_valid_settings().supervise_hosts {
         let repair = "supervise_hosts = true in the settings (`siding config show`)";
@@ -42,7 +42,8 @@ fn check_system() -> Option<CheckResult> {
 
 /// Checks that each process of this host that owns a running session is supervised.
 fn check_sessions(host: Host) -> CheckResult {
-    let quiet = (CheckState::Ok, "its process is marked with each session".to_owned(), None);
+    let quiet =
+        (CheckState::Ok, "its process is marked at the start of each session".to_owned(), None);
     let (Some(path), Ok(boot)) = (StateDir::default_path(), procfs::boot_id()) else {
         return quiet;
     };

@@ -203,7 +203,7 @@ fn every_other_outcome_is_explained() {
         (Outcome::Limit { limit_kind: LimitKind::Memory }, "stopped at its limit"),
         (
             Outcome::Signaled { signal: Signal::TERM, by: None },
-            "SIGTERM ended it, and siding did not send that",
+            "SIGTERM ended it, and siding did not send this signal",
         ),
         (Outcome::Signaled { signal: Signal::KILL, by: None }, "when memory runs out"),
         (

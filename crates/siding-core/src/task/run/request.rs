@@ -330,7 +330,7 @@ impl TaskRequest {
 }
 
 /// Returns the span of this process's caller, which OpenTelemetry passes in the variable
-/// `TRACEPARENT`. An invalid value is ignored, because it is meant for any program.
+/// `TRACEPARENT`. An invalid value is ignored, because other programs read this variable too.
 pub(crate) fn starter_trace_parent() -> Option<TraceParent> {
     std::env::var("TRACEPARENT").ok()?.parse().ok()
 }

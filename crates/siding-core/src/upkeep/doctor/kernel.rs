@@ -246,7 +246,7 @@ fn yama() -> Check {
         state,
         weight: CheckWeight::Comfort,
         found,
-        missing_guarantee: "what a silent process waits for is reported less exactly",
+        missing_guarantee: "the cause of a silence is reported less exactly",
     }
 }
 

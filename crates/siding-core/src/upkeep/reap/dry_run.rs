@@ -110,7 +110,7 @@ fn plan_shimless_task(
     let lives = folded.is_some_and(|folded| {
         folded.state.boot == survey.boot
             && !matches!(folded.state.lifecycle.phase(), Phase::Ended { .. })
-            // If the processes cannot be listed, the task is not closed.
+            // If the processes cannot be listed, no end is recorded.
             && look.processes_of(root, &folded.state).map_or(true, |found| !found.is_empty())
     });
     Some(if lives {

@@ -164,7 +164,8 @@ fn plan_host_end(root: &StateDir, files: &HostFiles, record: &HostRecord) -> Vec
     let other_sockets: Vec<String> =
         host_sockets(record).into_iter().filter(|path| !relay_sockets.contains(path)).collect();
     let open_socket = |path: &String| OwnSocket::open(Path::new(path));
-    // The processes that listen on these sockets would be ended first.
+    // [`end_host`] removes these files only after the listening relays have exited. The relays still
+    // run in a dry run, so their sockets are not dead yet.
     let of_relays = relay_sockets.iter().filter_map(open_socket);
     let of_others = other_sockets.iter().filter_map(open_socket).filter(OwnSocket::is_dead);
     let removed = of_relays.chain(of_others);
@@ -313,8 +314,9 @@ impl<'a> HostSweep<'a> {
         }
         let is_new = self.signaled.get(&key).is_none_or(|touched| touched.signal != signal);
         let command = tree::command_for_report(process.pid);
-        // The first process may have been started after SIGTERM was sent. A log that cannot be
-        // opened is not tried again, because each attempt may wait for its lock.
+        // The log is opened for the first signal, which may be SIGKILL: all processes may have been
+        // started after SIGTERM was sent. A log that cannot be opened is not tried again, because
+        // each attempt may wait for its lock.
         let log = self.log.get_or_init(|| ReapLog::open(self.root).ok());
         if is_new && let Some(log) = log {
             let _best_effort = log.append(&ReapLogLine {

@@ -310,7 +310,7 @@ impl MarkedChild {
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let marked = Self(child);
         let ready = lines.map_while(Result::ok).any(|line| line.contains("marked"));
-        assert!(ready, "it says that it has its mark");
+        assert!(ready, "the child has reported that it carries the mark");
         marked
     }
 
@@ -328,7 +328,7 @@ impl MarkedChild {
 fn body_of_a_marked_process() {
     let Ok(mark) = std::env::var("MARK") else { return };
     birthmark::set_birthmark(Birthmark(mark.parse().expect("a number")))
-        .expect("is smaller than before");
+        .expect("the mark is below the current limit");
     let socket = std::env::var_os("SOCKET");
     let _keeps_alive = socket.map(|path| UnixListener::bind(path).expect("own directory"));
     println!("marked");

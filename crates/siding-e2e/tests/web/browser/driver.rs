@@ -9,9 +9,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox};
 
-/// The program, if it is not the `chromedriver` on `PATH`.
+/// Variable with the path of chromedriver, if `PATH` does not contain it.
 const PROGRAM_VARIABLE: &str = "SIDING_CHROMEDRIVER";
-/// The directory for screenshots. Without it there are none.
+/// Variable with the directory for screenshots. If it is not set, no screenshots are written.
 const SCREENSHOTS_VARIABLE: &str = "SIDING_SCREENSHOTS";
 /// The words before the port in the output of chromedriver.
 const STARTED: &str = "started successfully on port ";
