@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::evidence::StallRecord;
 use crate::lifecycle::{Lifecycle, Phase, TaskEvent};
 use crate::limits::Breach;
+use crate::mirror::{RemoteEvent, RemoteState};
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, LeaderRef, MonotonicMs, ProcRef, UnixMs};
 use crate::record::{
@@ -106,6 +107,8 @@ pub struct TaskState {
     pub last_input: Option<MonotonicMs>,
     /// Number of recorded takeovers.
     pub takeovers: u32,
+    /// The connection to the remote task; `None` for a task that runs on this machine.
+    pub remote: Option<RemoteState>,
     /// Sequence number of the next record.
     pub next_seq: u64,
 }
@@ -143,6 +146,7 @@ impl TaskState {
     pub fn new(accepted: AcceptedTask) -> Self {
         Self {
             lifecycle: Lifecycle::new(&accepted.spec, accepted.at),
+            remote: accepted.spec.is_remote().then(RemoteState::default),
             spec: accepted.spec,
             boot: accepted.boot,
             format: accepted.format,
@@ -177,6 +181,11 @@ impl TaskState {
     ///
     /// Returns a text that explains why the record cannot follow the previous records.
     pub fn apply(&mut self, record: Record) -> Result<(), String> {
+        if let Some(remote) = &mut self.remote
+            && record.is_copied()
+        {
+            remote.copied_records += 1;
+        }
         match record {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
@@ -230,6 +239,7 @@ impl TaskState {
                     return Err("`denied` after the end".to_owned());
                 }
             }
+            Record::Remote(event) => self.apply_remote(&event)?,
             Record::Closed(closed) => {
                 if !self.lifecycle.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());
@@ -238,6 +248,30 @@ impl TaskState {
             }
         }
         self.next_seq += 1;
+        Ok(())
+    }
+
+    fn apply_remote(&mut self, event: &RemoteEvent) -> Result<(), String> {
+        let Some(remote) = &mut self.remote else {
+            return Err("`remote` in the journal of a local task".to_owned());
+        };
+        if self.lifecycle.is_ended() {
+            return Err("`remote` after the end".to_owned());
+        }
+        remote.apply(event);
+        match *event {
+            RemoteEvent::Accepted { at, wall, .. } => {
+                self.lifecycle = self.lifecycle.with_start(&self.spec, at);
+                (self.started, self.started_wall, self.last_event_at) = (at, wall, at);
+            }
+            RemoteEvent::DeadlineCounted { at } => {
+                self.lifecycle = self.lifecycle.with_deadline_from(at);
+            }
+            RemoteEvent::Sent { .. }
+            | RemoteEvent::Unreachable { .. }
+            | RemoteEvent::Reachable { .. }
+            | RemoteEvent::StopPending { .. } => {}
+        }
         Ok(())
     }
 

@@ -7,7 +7,9 @@ use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
-use siding_model::task_view::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
+use siding_model::task_view::{
+    MonitorView, OutputView, ProcessView, ReadyView, TaskView, UnreachableView,
+};
 
 use crate::output::{self, OutputSize};
 use crate::processes::cgroup::TaskGroup;
@@ -34,8 +36,8 @@ pub fn task_view(
     detail: ViewDetail,
 ) -> TaskView {
     let pids = match detail {
-        ViewDetail::Full => tree::task_pids(root, state),
-        ViewDetail::Brief => Vec::new(),
+        ViewDetail::Full if !state.spec.is_remote() => tree::task_pids(root, state),
+        ViewDetail::Full | ViewDetail::Brief => Vec::new(),
     };
     let totals = match &state.closed {
         Some(closed) => closed.output,
@@ -106,6 +108,10 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,
         rescues: state.takeovers,
+        executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
+        machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
+        unreachable: UnreachableView::from_state(state),
+        sent_by: spec.sent_by.clone(),
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,

@@ -136,6 +136,7 @@ fn last_record_time(records: &[Record]) -> MonotonicMs {
             | Record::Expiring { .. }
             | Record::Ready(_)
             | Record::Denied { .. }
+            | Record::Remote(_)
             | Record::Closed(_),
         )
         | None => STARTED,
