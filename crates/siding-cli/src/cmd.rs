@@ -30,6 +30,7 @@ pub(crate) mod report;
 mod rm;
 mod run;
 mod schema;
+pub(crate) mod serve;
 mod session;
 mod shell_init;
 mod show;

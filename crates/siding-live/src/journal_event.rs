@@ -154,7 +154,10 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
         }
         RemoteEvent::Reachable { .. } => (EventTone::Normal, format!("{name} is reachable again")),
         RemoteEvent::StopPending { by, .. } => {
-            (EventTone::Warning, format!("{by} requested a stop, which waits for {name}"))
+            (EventTone::Normal, format!("{by} requested a stop, to be passed on to {name}"))
+        }
+        RemoteEvent::Rebooted { .. } => {
+            (EventTone::Warning, "this machine was restarted".to_owned())
         }
         RemoteEvent::DeadlineCounted { .. } => return None,
     })

@@ -196,7 +196,10 @@ impl TaskState {
                     return Err("`rescued` after the end".to_owned());
                 }
                 self.shim = shim;
-                self.lifecycle = self.lifecycle.with_deadline_from(at);
+                // The deadline of a mirror counts from the time that the remote machine reports.
+                if !self.spec.is_remote() {
+                    self.lifecycle = self.lifecycle.with_deadline_from(at);
+                }
                 self.takeovers += 1;
                 self.last_event_at = at;
             }
@@ -259,12 +262,13 @@ impl TaskState {
             return Err("`remote` after the end".to_owned());
         }
         remote.apply(event);
-        match *event {
-            RemoteEvent::Accepted { at, wall, .. } => {
+        match event {
+            RemoteEvent::Rebooted { boot, .. } => self.boot = boot.clone(),
+            &RemoteEvent::Accepted { at, wall, .. } => {
                 self.lifecycle = self.lifecycle.with_start(&self.spec, at);
                 (self.started, self.started_wall, self.last_event_at) = (at, wall, at);
             }
-            RemoteEvent::DeadlineCounted { at } => {
+            &RemoteEvent::DeadlineCounted { at } => {
                 self.lifecycle = self.lifecycle.with_deadline_from(at);
             }
             RemoteEvent::Sent { .. }
@@ -295,8 +299,12 @@ impl TaskState {
                 self.final_cwd = final_cwd;
                 self.pipeline = pipeline;
             }
+            TaskEvent::StopAsked { .. } => {
+                if let Some(remote) = &mut self.remote {
+                    remote.pending_stop = None;
+                }
+            }
             TaskEvent::TreeEmpty
-            | TaskEvent::StopAsked { .. }
             | TaskEvent::DeadlinePassed
             | TaskEvent::LimitPassed { .. }
             | TaskEvent::GraceOver

@@ -5,9 +5,13 @@
 //! journal and the output. The mirror names the position up to which it has both, so that a
 //! connection may break at any time without loss or repetition.
 
+mod decoder;
+mod machine;
 mod protocol;
 mod translate;
 
+pub use decoder::{MessageDecoder, ReceivedMessage, UnreadableMessage};
+pub use machine::{ExecutorFacts, MirrorAction, MirrorContext, MirrorMachine, UnsentTask};
 pub use protocol::{
     MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };

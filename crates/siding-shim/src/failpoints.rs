@@ -24,6 +24,13 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
     "notified",
 ];
 
+/// The failpoints of a mirror, in the order in which they are reached by a task that is stopped.
+#[cfg_attr(
+    not(feature = "pause-points"),
+    expect(dead_code, reason = "only the tests use the list")
+)]
+pub(crate) const MIRROR_POINTS: [&str; 4] = ["accepted", "sent", "remote_accepted", "stop_pending"];
+
 /// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";
 

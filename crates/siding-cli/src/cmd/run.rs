@@ -3,6 +3,7 @@
 mod auto_background;
 mod duplicate;
 mod empty_input;
+mod executor;
 mod follow;
 mod keyboard;
 mod limits;
@@ -50,6 +51,9 @@ use stdin_source::StdinSource;
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Machine that runs the command: an executor of the settings (`siding executors`), or `local`
+    #[arg(long, value_name = "EXECUTOR")]
+    pub(super) on: Option<String>,
     /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
     /// `none` for a person at a terminal, otherwise blocking_budget, 15s)
     #[arg(long, value_name = "D")]

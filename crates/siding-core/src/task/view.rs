@@ -36,8 +36,8 @@ pub fn task_view(
     detail: ViewDetail,
 ) -> TaskView {
     let pids = match detail {
-        ViewDetail::Full if !state.spec.is_remote() => tree::task_pids(root, state),
-        ViewDetail::Full | ViewDetail::Brief => Vec::new(),
+        ViewDetail::Full => tree::task_pids(root, state),
+        ViewDetail::Brief => Vec::new(),
     };
     let totals = match &state.closed {
         Some(closed) => closed.output,
@@ -58,7 +58,7 @@ pub fn task_view(
     }
     view.attention = stalled
         .filter(|_| state.is_live())
-        .map(|stalled| AttentionView::new(stalled, clock::monotonic_now()));
+        .map(|stalled| AttentionView::new(stalled, task_clock_now(state)));
     view
 }
 
@@ -91,8 +91,12 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         pipeline_statuses: state.pipeline.clone(),
         started_at: state.started_wall.rfc3339(),
         ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
-        elapsed_ms: state.elapsed_ms(clock::monotonic_now()),
-        deadline_at: state.lifecycle.deadline().filter(|_| live).map(format_moment),
+        elapsed_ms: state.elapsed_ms(task_clock_now(state)),
+        deadline_at: state
+            .lifecycle
+            .deadline()
+            .filter(|_| live)
+            .map(|at| format_moment(at, task_clock_now(state))),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
         listening: tcp_sockets::listening_ports(pids),
@@ -119,9 +123,20 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     }
 }
 
-/// Returns the wall-clock time of a future moment, computed from the current time.
-fn format_moment(moment: MonotonicMs) -> String {
-    let left = moment.ms_since(clock::monotonic_now());
+/// Returns the present time on the clock of the task's times. This machine may have been suspended
+/// or restarted while a task continued on another one, so the time of such a task follows the wall
+/// clock.
+fn task_clock_now(state: &TaskState) -> MonotonicMs {
+    if !state.spec.is_remote() {
+        return clock::monotonic_now();
+    }
+    let since_start = clock::unix_now().0.saturating_sub(state.started_wall.0);
+    state.started.plus_ms(u64::try_from(since_start).unwrap_or(0))
+}
+
+/// Returns the wall-clock time of a moment that is in the future of `now`.
+fn format_moment(moment: MonotonicMs, now: MonotonicMs) -> String {
+    let left = moment.ms_since(now);
     clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clock::RemoteClock;
-use crate::process::{MonotonicMs, UnixMs};
+use crate::process::{BootId, MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
 /// An event between a task on a remote machine and its local mirror.
@@ -42,8 +42,8 @@ pub enum RemoteEvent {
         /// Time of the record.
         at: MonotonicMs,
     },
-    /// A stop was requested while the remote machine was not reachable. The mirror requests the stop
-    /// there once it is.
+    /// A client requested a stop, and the mirror is about to pass the request on. It repeats the
+    /// request over each new connection until the remote task has recorded the stop.
     StopPending {
         /// Time of the request.
         at: MonotonicMs,
@@ -55,6 +55,14 @@ pub enum RemoteEvent {
         /// Signal for this stop; `None` selects the signal in the specification.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
+    },
+    /// A shim took the mirror over after a restart of this machine. The shim's pid and start time are
+    /// those of this boot; the times of later records still follow the clock of the first one.
+    Rebooted {
+        /// Time of the last event before the restart.
+        at: MonotonicMs,
+        /// The present boot.
+        boot: BootId,
     },
     /// The remote task moved to the background, or another shim took it over there: its deadline
     /// counts from then on, if it did not before.
@@ -74,6 +82,7 @@ impl RemoteEvent {
             | Self::Unreachable { at, .. }
             | Self::Reachable { at }
             | Self::StopPending { at, .. }
+            | Self::Rebooted { at, .. }
             | Self::DeadlineCounted { at } => *at,
         }
     }

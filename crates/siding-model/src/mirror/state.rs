@@ -19,7 +19,7 @@ pub struct RemoteState {
     /// The present interruption; `None` while the remote machine is reachable, and before the first
     /// connection.
     pub unreachable: Option<Unreachable>,
-    /// The stop that must be requested once the remote machine is reachable.
+    /// The requested stop, until the remote task has recorded it.
     pub pending_stop: Option<PendingStop>,
 }
 
@@ -32,7 +32,7 @@ pub struct Unreachable {
     pub why: String,
 }
 
-/// A stop that was requested while the remote machine was not reachable.
+/// A stop that the remote task has not recorded yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingStop {
     /// Name of the requester.
@@ -62,7 +62,7 @@ impl RemoteState {
                 let (by, grace_ms, signal) = (by.clone(), *grace_ms, *signal);
                 self.pending_stop = Some(PendingStop { by, grace_ms, signal });
             }
-            RemoteEvent::DeadlineCounted { .. } => {}
+            RemoteEvent::Rebooted { .. } | RemoteEvent::DeadlineCounted { .. } => {}
         }
     }
 }

@@ -38,7 +38,7 @@ pub enum RemoteRequest {
         protocol: u32,
         /// The specification for the remote machine.
         spec: Box<TaskSpec>,
-        /// Variables that are added to those of the remote login.
+        /// Variables of the command, in addition to those of the remote login.
         env: Vec<(String, String)>,
         /// The part that the mirror already has.
         position: RemotePosition,
@@ -52,19 +52,37 @@ pub enum RemoteRequest {
         /// The part that the mirror already has.
         position: RemotePosition,
     },
-    /// Pass a request to the task's shim. The responses follow in the order of the requests, those
-    /// to a stop and to `why` as soon as the shim sends them.
+    /// Pass a request to the task's shim.
     Forward {
+        /// Number of the request, which the messages in response name.
+        number: u64,
         /// The request.
         request: ShimRequest,
     },
+}
+
+impl RemoteRequest {
+    /// Returns the version of the sender, which the first request names.
+    #[must_use]
+    pub const fn protocol(&self) -> Option<u32> {
+        match self {
+            Self::Start { protocol, .. } | Self::Follow { protocol, .. } => Some(*protocol),
+            Self::Forward { .. } => None,
+        }
+    }
 }
 
 /// A message of the remote machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum RemoteMessage {
-    /// The first message.
+    /// There is no siding on the remote machine at the path that it was expected at. No other
+    /// message follows.
+    Missing {
+        /// The processor of the remote machine, as uname(1) calls it.
+        processor: String,
+    },
+    /// The first message of siding.
     Hello {
         /// [`REMOTE_PROTOCOL`] of the remote siding.
         protocol: u32,
@@ -100,6 +118,8 @@ pub enum RemoteMessage {
     },
     /// A message of the task's shim, in response to a forwarded request.
     Shim {
+        /// Number of the request.
+        number: u64,
         /// The message.
         message: ShimMessage,
     },

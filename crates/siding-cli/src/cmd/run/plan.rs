@@ -24,6 +24,7 @@ use siding_model::spec::TaskCommand;
 use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
+use super::executor::{self, ChosenExecutor};
 use super::follow::ShownOutput;
 use super::{Args, OnTimeout, auto_background};
 use crate::caller;
@@ -70,16 +71,11 @@ impl RunPlan {
 /// Checks the arguments, and decides the placement, the budget and the deadline of the task.
 pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> {
     let settings = siding_core::settings::load(&settings_sources(args))?;
-    if args.background && !settings.background_tasks {
-        return Err(Failure::new("--background: background tasks are turned off")
-            .with_hint("see `siding config show background_tasks`, or run without --background"));
-    }
-    if !args.wait_for.is_empty() && !settings.background_tasks {
-        return Err(Failure::new("--wait-for: a ready command continues in the background, and background tasks are turned off")
-            .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
-    }
+    check_background_tasks(args, &settings)?;
     let command = parse_command(args, &settings)?;
+    let executor = executor::choose(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
+    let cwd = executor.as_ref().map_or_else(|| cwd.clone(), |executor| executor.directory(&cwd));
     let session_id = request::resolve_session(root, args.session.as_deref())?;
     // `--json` is for programs, even at a terminal.
     let is_person = !args.json && caller::is_person(settings.assistant_mode);
@@ -92,7 +88,11 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         times.budget,
     );
     let (stdin, stdin_note) = args.stdin.open(is_person)?;
-    let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
+    let env = variables(args, executor.as_ref(), is_person)?;
+    if let Some(executor) = &executor {
+        executor.check_stdin(&stdin)?;
+    }
+    let is_remote = executor.is_some();
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
     let request = match args.id {
         Some(id) => request.id(id),
@@ -101,7 +101,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let task = request
         .name(task_name(args)?)
         .stdin(stdin)
-        .separate_stderr(is_person && !args.background && has_two_outputs())
+        .separate_stderr(!is_remote && is_person && !args.background && has_two_outputs())
+        .executor(executor.map(ChosenExecutor::record))
         .timeout(times.timeout)
         .deadline_from_background(is_person && !requests_deadline(args))
         .keep(args.keep)
@@ -115,6 +116,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
     let notes = notes.chain(remarks.into_iter().flatten()).collect();
     let waits_for_reader = is_person
+        && !is_remote
         && task.spec().placement == Placement::Foreground
         && args.shown_output() == ShownOutput::Output;
     let report_step = waits_for_reader.then(|| report_step_bytes(task.spec().keep_tail));
@@ -135,6 +137,19 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         can_hand_over: settings.background_tasks,
         notes,
     })
+}
+
+/// Rejects the arguments that need background tasks if the settings turn these off.
+fn check_background_tasks(args: &Args, settings: &Settings) -> Result<(), Failure> {
+    if args.background && !settings.background_tasks {
+        return Err(Failure::new("--background: background tasks are turned off")
+            .with_hint("see `siding config show background_tasks`, or run without --background"));
+    }
+    if !args.wait_for.is_empty() && !settings.background_tasks {
+        return Err(Failure::new("--wait-for: a ready command continues in the background, and background tasks are turned off")
+            .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
+    }
+    Ok(())
 }
 
 /// Returns the sources of the settings. The flags are the last source, so they take precedence,
@@ -241,6 +256,18 @@ fn requested_wait(args: &Args) -> WaitRequest {
         (Some(_), _) | (None, Some(_)) => WaitRequest::Budget,
         (None, None) => WaitRequest::Unspecified,
     }
+}
+
+/// Returns the variables of `--env`, after those that the executor sends to the remote machine.
+fn variables(
+    args: &Args,
+    executor: Option<&ChosenExecutor<'_>>,
+    is_person: bool,
+) -> Result<Vec<(String, String)>, Failure> {
+    let is_unattended = base_environment(args, is_person) == BaseEnvironment::Unattended;
+    let sent = executor.map(|executor| executor.sent_variables(is_unattended));
+    let given = args.env.iter().map(|text| parse_variable(text));
+    sent.unwrap_or_default().into_iter().map(Ok).chain(given).collect()
 }
 
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
+use siding_model::executor::RemoteExecutor;
 use siding_model::fnv::Fnv1a;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
@@ -68,6 +69,7 @@ pub struct TaskRequest {
     net: Option<NetPolicy>,
     is_quiet_by_design: bool,
     separate_stderr: bool,
+    executor: Option<RemoteExecutor>,
 }
 
 /// Whether the task receives a new id or an existing one.
@@ -108,6 +110,7 @@ impl TaskRequest {
             net: None,
             is_quiet_by_design: false,
             separate_stderr: false,
+            executor: None,
         }
     }
 
@@ -150,6 +153,14 @@ impl TaskRequest {
     /// see [`StderrSpans`](crate::output::StderrSpans).
     pub const fn separate_stderr(mut self, separate: bool) -> Self {
         self.separate_stderr = separate;
+        self
+    }
+
+    /// Sets the remote machine that runs the command. The working directory must be one of that
+    /// machine ([`WorkingDirectory::on_remote_machine`]), and only the variables of [`Self::env`]
+    /// and [`Self::label_env`] are sent there.
+    pub fn executor(mut self, executor: Option<RemoteExecutor>) -> Self {
+        self.executor = executor;
         self
     }
 
@@ -250,7 +261,9 @@ impl TaskRequest {
         let (signal, grace) = self.stop.unwrap_or((settings.kill_signal, settings.kill_grace));
         let stall_after =
             if self.is_quiet_by_design { Duration::ZERO } else { settings.stall_after };
-        policy::check_enforceable(&settings.net)?;
+        if self.executor.is_none() {
+            policy::check_enforceable(&settings.net)?;
+        }
         let spec = TaskSpec {
             task_id,
             session_id,
@@ -284,6 +297,8 @@ impl TaskRequest {
             keep_tail: settings.output_keep_tail.0,
             duplicate_of: None,
             separate_stderr: self.separate_stderr,
+            executor: self.executor.map(Box::new),
+            sent_by: None,
             trace_parent: starter_trace_parent(),
             log_journald: settings.log_journald,
             monitor: self.monitor,
@@ -317,6 +332,9 @@ impl TaskRequest {
             TaskStdin::Null => {}
             TaskStdin::Pipe => add("", "stdin"),
             TaskStdin::Inherit(_) => add("stdin", &task_id.to_string()),
+        }
+        if let Some(executor) = &self.executor {
+            add("on", &executor.name);
         }
         match &self.command {
             TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
@@ -356,6 +374,12 @@ impl WorkingDirectory {
                 .map_err(|error| bad(&error))?;
         file::open_directory(&path).map_err(|error| bad(&error))?;
         path.into_os_string().into_string().map(Self).map_err(|_| bad(&"it is not UTF-8"))
+    }
+
+    /// Returns a directory of another machine, which only that machine can check.
+    #[must_use]
+    pub const fn on_remote_machine(path: String) -> Self {
+        Self(path)
     }
 
     /// Returns the absolute path.
