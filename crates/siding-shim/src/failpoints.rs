@@ -29,7 +29,7 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
     not(feature = "pause-points"),
     expect(dead_code, reason = "only the tests use the list")
 )]
-pub(crate) const MIRROR_POINTS: [&str; 4] = ["accepted", "sent", "remote_accepted", "stop_pending"];
+pub(crate) const MIRROR_POINTS: [&str; 3] = ["accepted", "sending", "forwarding"];
 
 /// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";

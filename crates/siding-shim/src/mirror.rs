@@ -181,7 +181,8 @@ impl Mirror {
     }
 
     fn close_summary(&self, at: MonotonicMs, ended: &Phase) -> CloseSummary {
-        let was_started = self.task.state().remote.as_ref().is_some_and(|remote| remote.is_sent);
+        let was_started =
+            self.task.state().remote.as_ref().is_some_and(|remote| remote.sent_at.is_some());
         let proof = match ended {
             Phase::Ended { .. } if !was_started => "it was not started",
             _ => "none: it ran on another machine, which no longer knows it",

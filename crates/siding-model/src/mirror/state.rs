@@ -2,14 +2,14 @@
 
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
-use crate::process::UnixMs;
+use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
 /// The relation of a mirror to its remote task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RemoteState {
-    /// Whether the task may have been sent to the remote machine.
-    pub is_sent: bool,
+    /// Time at which the task was first sent; before that, the remote machine cannot have it.
+    pub sent_at: Option<MonotonicMs>,
     /// The clocks of the remote machine; `None` until it has accepted the task.
     pub clock: Option<RemoteClock>,
     /// Name of the remote machine, as it calls itself; `None` until it has accepted the task.
@@ -47,7 +47,7 @@ impl RemoteState {
     /// Updates the state with an event of the connection.
     pub(crate) fn apply(&mut self, event: &RemoteEvent) {
         match event {
-            RemoteEvent::Sent { .. } => self.is_sent = true,
+            RemoteEvent::Sent { at } => self.sent_at = Some(*at),
             RemoteEvent::Accepted { machine, clock, .. } => {
                 self.clock = Some(*clock);
                 self.machine = Some(machine.clone());

@@ -26,6 +26,10 @@ use crate::spec::TaskSpec;
 use super::protocol::{REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use super::translate::local_record;
 
+/// Time after which a request of a broken connection no longer arrives, in milliseconds. ssh gives a
+/// dead connection up after 45 seconds.
+const MAX_REQUEST_AGE_MS: u64 = 60_000;
+
 /// A task that the remote machine has not accepted yet, as it is sent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsentTask {
@@ -158,7 +162,7 @@ impl MirrorMachine {
     /// Decides whether to connect now that an attempt is due.
     #[must_use]
     pub fn on_due(&self, context: MirrorContext<'_>) -> Actions {
-        if self.unsent.is_none() && !context.remote().is_sent {
+        if self.unsent.is_none() && context.remote().sent_at.is_none() {
             let error = "its shim was killed before it was sent".to_owned();
             return vec![MirrorAction::RecordEvent(TaskEvent::SpawnFailed { error, errno: 0 })];
         }
@@ -170,7 +174,11 @@ impl MirrorMachine {
     #[must_use]
     pub fn on_connected(&mut self, context: MirrorContext<'_>, is_shared: bool) -> Actions {
         self.phase = LinkPhase::Opened { hello: None, is_requested: false };
-        if is_shared || context.remote().is_sent { self.request_task(context) } else { Vec::new() }
+        if is_shared || context.remote().sent_at.is_some() {
+            self.request_task(context)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Handles a message of the remote machine, except for output.
@@ -193,14 +201,7 @@ impl MirrorMachine {
             RemoteMessage::Shim { number, message } => {
                 vec![MirrorAction::Respond { number, message }]
             }
-            RemoteMessage::Unknown => {
-                let why = format!(
-                    "{} does not know it: the connection broke before it was started, or its \
-                     record was removed there",
-                    self.executor.name
-                );
-                self.end(TaskEvent::Vanished { why })
-            }
+            RemoteMessage::Unknown => self.on_unknown(context),
             RemoteMessage::Refused { why } => self.fail_start(context, &why),
             RemoteMessage::Missing { processor } => self.on_missing(context, &processor),
             // ssh exits next.
@@ -242,7 +243,7 @@ impl MirrorMachine {
         // The record comes first: after a crash, the next mirror must know that the remote machine
         // may run the task.
         let sent = Record::Remote(RemoteEvent::Sent { at: context.now() });
-        let record = (!remote.is_sent).then(|| MirrorAction::Record(vec![sent]));
+        let record = (remote.sent_at.is_none()).then(|| MirrorAction::Record(vec![sent]));
         record.into_iter().chain([MirrorAction::Send(request)]).collect()
     }
 
@@ -303,6 +304,23 @@ impl MirrorMachine {
         vec![MirrorAction::Record(records)]
     }
 
+    /// Handles that the remote machine does not have the task. A request that an earlier connection
+    /// carried may still be on its way there.
+    fn on_unknown(&mut self, context: MirrorContext<'_>) -> Actions {
+        let RemoteState { clock, sent_at, .. } = context.remote();
+        let age_ms = sent_at.map_or(0, |sent_at| context.now().ms_since(sent_at));
+        if clock.is_none() && age_ms < MAX_REQUEST_AGE_MS {
+            self.phase = LinkPhase::Down;
+            return vec![MirrorAction::Disconnect { retry_at_once: false }];
+        }
+        let name = &self.executor.name;
+        let why = match clock {
+            None => format!("the connection to {name} broke before it was started there"),
+            Some(_) => format!("its record was removed from {name}"),
+        };
+        self.end(TaskEvent::Vanished { why })
+    }
+
     /// Copies the program to a remote machine that lacks it, if it can run there.
     fn on_missing(&mut self, context: MirrorContext<'_>, processor: &str) -> Actions {
         let ExecutorFacts { name, program, processor: local } = &self.executor;
@@ -342,7 +360,7 @@ impl MirrorMachine {
         // The remote machine sends this record again.
         self.ending = None;
         let remote = context.remote();
-        if !remote.is_sent && self.unsent.is_some() {
+        if remote.sent_at.is_none() && self.unsent.is_some() {
             return self.fail_start(context, why);
         }
         let mut actions = vec![MirrorAction::Disconnect { retry_at_once: was_followed }];

@@ -96,7 +96,7 @@ proptest! {
 }
 
 /// Runs a history and returns the final lifecycle with the records that a shim would have written.
-fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
+pub(crate) fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
     let mut records =
         vec![Record::Accepted(Box::new(sample_records::accepted_task(history.spec.clone())))];
     let mut life = Lifecycle::new(&history.spec, STARTED);
