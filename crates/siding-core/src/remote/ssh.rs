@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use siding_model::executor::RemoteExecutor;
 use siding_model::fnv::Fnv1a;
-use siding_model::shell_words::{quote_word, single_quote};
+use siding_model::shell_words::{join_quoted, quote_word, single_quote};
 
 use super::program::ProgramCopy;
 use crate::sys::process;
@@ -32,20 +32,32 @@ const SSH_OPTIONS: [&str; 6] = [
 /// The search path for ssh if the starter's is unknown.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Returns the command that runs siding on the remote machine, with pipes as its standard streams.
-/// If siding is missing there, the command prints [`RemoteMessage::Missing`] instead.
+/// Returns the command that serves a mirror on the remote machine, with pipes as its standard
+/// streams. If siding is missing there, the command prints [`RemoteMessage::Missing`] instead.
 ///
 /// [`RemoteMessage::Missing`]: siding_model::remote::RemoteMessage::Missing
 #[must_use]
 pub fn serve_command(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> Command {
+    siding_command(executor, copy, &[SERVE_ARGUMENT])
+}
+
+/// Returns the command that runs siding with these arguments on the remote machine, as
+/// [`serve_command`] does.
+#[must_use]
+pub fn siding_command(
+    executor: &RemoteExecutor,
+    copy: Option<&ProgramCopy>,
+    arguments: &[&str],
+) -> Command {
     let program = match (&executor.program, copy) {
         (Some(path), _) => quote_word(path),
         (None, Some(copy)) => format!("\"{}\"", copy.remote_path()),
         (None, None) => "siding".to_owned(),
     };
+    let arguments = join_quoted(arguments);
     // `command -v` finds a path as well as a name.
     let script = format!(
-        "p={program}; if command -v \"$p\" >/dev/null 2>&1; then exec \"$p\" {SERVE_ARGUMENT}; fi; \
+        "p={program}; if command -v \"$p\" >/dev/null 2>&1; then exec \"$p\" {arguments}; fi; \
          printf \"{{\\\"say\\\":\\\"missing\\\",\\\"processor\\\":\\\"%s\\\"}}\\n\" \"$(uname -m)\""
     );
     remote_command(executor, &script)

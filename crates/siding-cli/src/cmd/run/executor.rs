@@ -1,8 +1,9 @@
 //! The remote machine on which `siding run --on` runs a command.
 
+use siding_core::remote::remote_executor;
 use siding_core::task::run::request::WorkingDirectory;
 use siding_core::task::run::{NONINTERACTIVE_VARIABLES, TaskStdin};
-use siding_model::executor::{ExecutorSettings, RemoteExecutor, SSH_VARIABLES};
+use siding_model::executor::{ExecutorSettings, RemoteExecutor};
 use siding_model::settings::Settings;
 
 use super::Args;
@@ -78,12 +79,6 @@ impl ChosenExecutor<'_> {
 
     /// Returns the executor as the task records it.
     pub(super) fn record(self) -> RemoteExecutor {
-        let known = |name: &&str| Some(((*name).to_owned(), std::env::var(name).ok()?));
-        RemoteExecutor {
-            name: self.name,
-            destination: self.settings.host.clone(),
-            program: self.settings.program.clone(),
-            ssh_variables: SSH_VARIABLES.iter().filter_map(known).collect(),
-        }
+        remote_executor(&self.name, self.settings)
     }
 }
