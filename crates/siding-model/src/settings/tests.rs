@@ -106,6 +106,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "watch_connection_age=30m",
             "watch_sent=1GiB",
             "net=host",
+            "executor=none",
             "output_keep_head=8MiB",
             "output_keep_tail=56MiB",
             "output_max_bytes=32KiB",
