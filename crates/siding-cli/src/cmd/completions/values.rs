@@ -128,7 +128,7 @@ fn task_candidates(
 fn candidates_of_task(view: &TaskView) -> Vec<CompletionCandidate> {
     let state = match &view.outcome {
         Some(outcome) => outcome.short_text(),
-        None => view.phase.as_str().to_owned(),
+        None => view.live_state().to_owned(),
     };
     let description = format!("{state}: {}", view.command);
     let candidate =
