@@ -28,6 +28,20 @@ pub struct RemoteExecutor {
 pub const SSH_VARIABLES: [&str; 7] =
     ["HOME", "KRB5CCNAME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER", "XDG_RUNTIME_DIR"];
 
+/// The name of this machine, which no executor of the settings can have.
+pub const LOCAL_EXECUTOR: &str = "local";
+
+/// Maximum length of an executor's name, in bytes. The limit is low because lists and states of
+/// tasks contain the name.
+const MAX_NAME_BYTES: usize = 40;
+
+/// Returns whether a text can be the name of an executor: 1 to 40 letters, digits, dashes and
+/// underscores.
+pub(crate) fn is_executor_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.bytes().all(is_plain)
+}
+
 /// The table `[executor.NAME]` of the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutorSettings {
@@ -95,6 +109,16 @@ mod tests {
             ("/", "/"),
         ] {
             assert_eq!(mapped.remote_directory(local), remote, "{local}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_short_plain_word() {
+        for name in ["build", "GPU-2_a", "local", &"x".repeat(40)] {
+            assert!(is_executor_name(name), "{name}");
+        }
+        for name in ["", "a b", "a.b", "me@build", "é", &"x".repeat(41)] {
+            assert!(!is_executor_name(name), "{name}");
         }
     }
 

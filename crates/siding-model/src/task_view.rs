@@ -3,6 +3,7 @@
 //! Fields may be added; an existing field is never renamed, removed or given another meaning.
 //! `siding schema task` prints the schema.
 
+mod remote_view;
 mod wait_view;
 
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use siding_model::executor::RemoteExecutor;
 use siding_model::remote::{MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage};
 use siding_model::text::one_line;
@@ -14,19 +14,18 @@ use super::ssh;
 const ERROR_COLUMNS: usize = 200;
 
 /// The result of checking an executor.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecutorCheck {
     /// Whether ssh could connect.
     pub reachable: bool,
-    /// Name of the machine, as it calls itself; null unless siding runs there.
+    /// Name of the machine, as it calls itself; `None` unless siding runs there.
     pub machine: Option<String>,
-    /// Version of siding there; null unless siding runs there.
+    /// Version of siding there; `None` unless siding runs there.
     pub version: Option<String>,
     /// The features of `siding doctor` there without which a guarantee is weaker, each with the
     /// result of its check.
     pub weaker: Vec<String>,
-    /// The reason why tasks cannot run there; null if they can.
+    /// The reason why tasks cannot run there; `None` if they can.
     pub error: Option<String>,
 }
 

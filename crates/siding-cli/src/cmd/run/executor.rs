@@ -7,10 +7,8 @@ use siding_model::executor::{ExecutorSettings, RemoteExecutor};
 use siding_model::settings::Settings;
 
 use super::Args;
+use crate::cmd::executors::{LOCAL_EXECUTOR, unknown_executor};
 use crate::failure::Failure;
-
-/// The executor that means this machine.
-const LOCAL: &str = "local";
 
 /// The remote machine of a command, and what the settings say about it.
 #[derive(Debug)]
@@ -19,25 +17,17 @@ pub(super) struct ChosenExecutor<'s> {
     settings: &'s ExecutorSettings,
 }
 
-/// Returns the executor that `--on` names; `None` for this machine.
+/// Returns the executor that `--on` names, otherwise the default one; `None` for this machine.
 pub(super) fn choose<'s>(
     args: &Args,
     settings: &'s Settings,
 ) -> Result<Option<ChosenExecutor<'s>>, Failure> {
-    let name = args.on.as_deref().unwrap_or(LOCAL);
-    if name == LOCAL {
+    let name = args.on.as_deref().unwrap_or(default_name(settings));
+    if name == LOCAL_EXECUTOR {
         return Ok(None);
     }
     let Some(found) = settings.executor.get(name) else {
-        let known: Vec<&str> = std::iter::once(LOCAL).chain(settings.executor.names()).collect();
-        return Err(Failure::new(format!(
-            "--on: there is no executor `{name}`; the settings have {}",
-            known.join(", ")
-        ))
-        .with_hint(format!(
-            "add [executor.{name}] with host = \"USER@MACHINE\" to your settings; \
-             `siding config show` names the file"
-        )));
+        return Err(unknown_executor(name, &settings.executor));
     };
     if args.env_clear {
         return Err(Failure::new("--env-clear cannot be used with --on")
