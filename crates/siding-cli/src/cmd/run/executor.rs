@@ -3,11 +3,12 @@
 use siding_core::remote::remote_executor;
 use siding_core::task::run::request::WorkingDirectory;
 use siding_core::task::run::{NONINTERACTIVE_VARIABLES, TaskStdin};
-use siding_model::executor::{ExecutorSettings, RemoteExecutor};
+use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor};
+use siding_model::id::TaskKind;
 use siding_model::settings::Settings;
 
 use super::Args;
-use crate::cmd::executors::{LOCAL_EXECUTOR, unknown_executor};
+use crate::cmd::executors::unknown_executor;
 use crate::failure::Failure;
 
 /// The remote machine of a command, and what the settings say about it.
@@ -22,8 +23,9 @@ pub(super) fn choose<'s>(
     args: &Args,
     settings: &'s Settings,
 ) -> Result<Option<ChosenExecutor<'s>>, Failure> {
-    let name = args.on.as_deref().unwrap_or(default_name(settings));
-    if name == LOCAL_EXECUTOR {
+    let name = args.on.as_deref().unwrap_or(&settings.default_executor);
+    // siding's own programs, such as agents, run on this machine.
+    if name == LOCAL_EXECUTOR || args.kind != TaskKind::LocalBash {
         return Ok(None);
     }
     let Some(found) = settings.executor.get(name) else {
