@@ -8,6 +8,7 @@ use serde::Serialize;
 use siding_core::parallel;
 use siding_core::remote::{self, ExecutorCheck, ProgramCopy};
 use siding_core::sys::system_info;
+use siding_core::task::run::{UnknownExecutor, remote_executor};
 use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
 use siding_model::settings::Executors;
 use siding_model::text::one_line;
@@ -127,11 +128,8 @@ impl Args {
 }
 
 /// Returns the failure for a name that no executor has.
-pub(super) fn unknown_executor(name: &str, executors: &Executors) -> Failure {
-    let known: Vec<String> =
-        iter::once(LOCAL_EXECUTOR).chain(executors.names()).map(|one| format!("`{one}`")).collect();
-    let known = known.join(", ");
-    Failure::new(format!("no executor has the name `{name}`; the known names are: {known}"))
+pub(super) fn unknown_executor(error: &UnknownExecutor) -> Failure {
+    Failure::new(error.to_string())
         .with_hint("`siding config edit executor` adds one: `[executor.NAME]` with a `host`")
 }
 
@@ -145,7 +143,7 @@ fn list_views<'e>(
     let mut views: Vec<_> = iter::once(ExecutorView::local()).chain(remote).collect();
     let is_unknown = |name: &&String| !views.iter().any(|view| view.name == name.as_str());
     if let Some(name) = names.iter().find(is_unknown) {
-        return Err(unknown_executor(name, executors));
+        return Err(unknown_executor(&UnknownExecutor::new(name, executors)));
     }
     views.retain(|view| names.is_empty() || names.iter().any(|name| name == view.name));
     Ok(views)
@@ -169,7 +167,7 @@ fn check_executor(
     copy: Option<&ProgramCopy>,
 ) -> ExecutorCheckView {
     match executor {
-        Some(executor) => remote::check(&remote::remote_executor(name, executor), copy).into(),
+        Some(executor) => remote::check(&remote_executor(name, executor), copy).into(),
         None => ExecutorCheckView::local(),
     }
 }

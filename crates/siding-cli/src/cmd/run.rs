@@ -3,7 +3,6 @@
 mod auto_background;
 mod duplicate;
 mod empty_input;
-mod executor;
 mod follow;
 mod keyboard;
 mod limits;

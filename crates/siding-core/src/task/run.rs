@@ -7,6 +7,7 @@
 
 mod environment;
 mod error;
+mod executor;
 mod foreground;
 pub mod request;
 mod shim_messages;
@@ -15,6 +16,7 @@ mod stdin;
 
 pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
+pub use executor::{ExecutorChoice, UnknownExecutor, remote_executor};
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,
 };

@@ -11,12 +11,13 @@ use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
-use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
+use siding_core::task::run::{BaseEnvironment, ExecutorChoice, LaunchResult, PreparedTask};
 use siding_core::task::shim_client::ShimConnection;
 use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::duration::format_duration;
 use siding_model::flow_control::report_step_bytes;
+use siding_model::id::TaskKind;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, Settings};
@@ -24,10 +25,10 @@ use siding_model::spec::TaskCommand;
 use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
-use super::executor::{self, ChosenExecutor};
 use super::follow::ShownOutput;
 use super::{Args, OnTimeout, auto_background};
 use crate::caller;
+use crate::cmd::executors;
 use crate::failure::Failure;
 
 /// Value of `--budget` and `--timeout` for a time without a limit.
@@ -73,9 +74,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let settings = siding_core::settings::load(&settings_sources(args))?;
     check_background_tasks(args, &settings)?;
     let command = parse_command(args, &settings)?;
-    let executor = executor::choose(args, &settings)?;
+    let executor = choose_executor(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
-    let cwd = executor.as_ref().map_or_else(|| cwd.clone(), |executor| executor.directory(&cwd));
     let session_id = request::resolve_session(root, args.session.as_deref())?;
     // `--json` is for programs, even at a terminal.
     let is_person = !args.json && caller::is_person(settings.assistant_mode);
@@ -88,10 +88,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         times.budget,
     );
     let (stdin, stdin_note) = args.stdin.open(is_person)?;
-    let env = variables(args, executor.as_ref(), is_person)?;
-    if let Some(executor) = &executor {
-        executor.check_stdin(&stdin)?;
-    }
+    let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let is_remote = executor.is_some();
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
     let request = match args.id {
@@ -102,7 +99,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .name(task_name(args)?)
         .stdin(stdin)
         .separate_stderr(!is_remote && is_person && !args.background && has_two_outputs())
-        .executor(executor.map(ChosenExecutor::record))
+        .executor(executor)
         .timeout(times.timeout)
         .deadline_from_background(is_person && !requests_deadline(args))
         .keep(args.keep)
@@ -258,16 +255,14 @@ fn requested_wait(args: &Args) -> WaitRequest {
     }
 }
 
-/// Returns the variables of `--env`, after those that the executor sends to the remote machine.
-fn variables(
-    args: &Args,
-    executor: Option<&ChosenExecutor<'_>>,
-    is_person: bool,
-) -> Result<Vec<(String, String)>, Failure> {
-    let is_unattended = base_environment(args, is_person) == BaseEnvironment::Unattended;
-    let sent = executor.map(|executor| executor.sent_variables(is_unattended));
-    let given = args.env.iter().map(|text| parse_variable(text));
-    sent.unwrap_or_default().into_iter().map(Ok).chain(given).collect()
+/// Returns the executor that `--on` names, otherwise the default one; `None` for this machine.
+/// siding's own programs, such as agents, always run on this machine.
+fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorChoice>, Failure> {
+    if args.kind != TaskKind::LocalBash {
+        return Ok(None);
+    }
+    ExecutorChoice::find(args.on.as_deref(), settings)
+        .map_err(|error| executors::unknown_executor(&error))
 }
 
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and

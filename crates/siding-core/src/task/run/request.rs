@@ -21,6 +21,7 @@ use siding_model::wait::Condition;
 
 use super::environment::BaseEnvironment;
 use super::error::RunError;
+use super::executor::ExecutorChoice;
 use super::start::PreparedTask;
 use super::stdin::TaskStdin;
 use crate::net::policy;
@@ -69,7 +70,7 @@ pub struct TaskRequest {
     net: Option<NetPolicy>,
     is_quiet_by_design: bool,
     separate_stderr: bool,
-    executor: Option<RemoteExecutor>,
+    executor: Option<ExecutorChoice>,
 }
 
 /// Whether the task receives a new id or an existing one.
@@ -156,10 +157,10 @@ impl TaskRequest {
         self
     }
 
-    /// Sets the remote machine that runs the command. The working directory must be one of that
-    /// machine ([`WorkingDirectory::on_remote_machine`]), and only the variables of [`Self::env`]
-    /// and [`Self::label_env`] are sent there.
-    pub fn executor(mut self, executor: Option<RemoteExecutor>) -> Self {
+    /// Sets the remote machine that runs the command. The working directory is then mapped to one of
+    /// that machine. The command receives the variables of its login there, those that the settings
+    /// send, and those of [`Self::env`] and [`Self::label_env`].
+    pub fn executor(mut self, executor: Option<ExecutorChoice>) -> Self {
         self.executor = executor;
         self
     }
@@ -250,18 +251,24 @@ impl TaskRequest {
     /// # Errors
     ///
     /// [`RunError::Id`]; [`RunError::Net`] if the network policy of the settings cannot be enforced
-    /// on this system, even if the task is exempt from this policy.
-    pub fn prepare(self, root: &StateDir, settings: &Settings) -> Result<PreparedTask, RunError> {
+    /// on this system, even if the task is exempt from this policy. [`RunError::RemoteInput`] and
+    /// [`RunError::RemoteEnvironment`] for a task that runs on another machine.
+    pub fn prepare(
+        mut self,
+        root: &StateDir,
+        settings: &Settings,
+    ) -> Result<PreparedTask, RunError> {
         let task_id = match self.identity {
             Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
             Identity::Existing(id) => id,
         };
+        let executor = self.apply_executor()?;
         let same_key = self.same_key(task_id);
         let Self { command, cwd, session_id, name, stdin, placement, keep, .. } = self;
         let (signal, grace) = self.stop.unwrap_or((settings.kill_signal, settings.kill_grace));
         let stall_after =
             if self.is_quiet_by_design { Duration::ZERO } else { settings.stall_after };
-        if self.executor.is_none() {
+        if executor.is_none() {
             policy::check_enforceable(&settings.net)?;
         }
         let spec = TaskSpec {
@@ -297,7 +304,7 @@ impl TaskRequest {
             keep_tail: settings.output_keep_tail.0,
             duplicate_of: None,
             separate_stderr: self.separate_stderr,
-            executor: self.executor.map(Box::new),
+            executor: executor.map(Box::new),
             sent_by: None,
             trace_parent: starter_trace_parent(),
             log_journald: settings.log_journald,
@@ -306,6 +313,15 @@ impl TaskRequest {
         };
         let env = self.env.into_iter().chain(self.label_env).collect();
         Ok(PreparedTask { spec, env, base_environment: self.base_environment, stdin })
+    }
+
+    /// Adapts the directory and the variables to the remote machine. Returns that machine.
+    fn apply_executor(&mut self) -> Result<Option<RemoteExecutor>, RunError> {
+        let Some(choice) = &self.executor else { return Ok(None) };
+        choice.check_stdin(&self.stdin)?;
+        self.env.splice(..0, choice.sent_variables(self.base_environment)?);
+        self.cwd = choice.directory(&self.cwd);
+        Ok(Some(choice.to_remote()))
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
@@ -334,7 +350,7 @@ impl TaskRequest {
             TaskStdin::Inherit(_) => add("stdin", &task_id.to_string()),
         }
         if let Some(executor) = &self.executor {
-            add("on", &executor.name);
+            add("on", executor.name());
         }
         match &self.command {
             TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
@@ -378,7 +394,7 @@ impl WorkingDirectory {
 
     /// Returns a directory of another machine, which only that machine can check.
     #[must_use]
-    pub const fn on_remote_machine(path: String) -> Self {
+    pub(super) const fn on_remote_machine(path: String) -> Self {
         Self(path)
     }
 
