@@ -54,7 +54,7 @@ impl ValueKind {
                 Some(Self::Sessions)
             }
             (_, "key" | "keys", "KEY") => Some(Self::SettingKeys),
-            ("executors", "names", "NAME") => Some(Self::Executors),
+            ("executors", "names", "NAME") | (_, "on", "EXECUTOR") => Some(Self::Executors),
             _ => None,
         }
     }
@@ -219,7 +219,7 @@ mod tests {
                 "siding config edit key"
             ]
         );
-        assert_eq!(with_kind(ValueKind::Executors), ["siding executors names"]);
+        assert_eq!(with_kind(ValueKind::Executors), ["siding run on", "siding executors names"]);
         for path in ["run session", "ps session", "session close id", "agent resume"] {
             let path = format!("siding {path}");
             assert!(with_kind(ValueKind::Sessions).contains(&path.as_str()), "{path}");
