@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_reachable_without_a_connection() {
-        let view = check_executor(LOCAL_EXECUTOR, None);
+        let view = check_executor(LOCAL_EXECUTOR, None, None);
         assert!(view.reachable && view.error.is_none(), "{view:?}");
         assert_eq!(view.version.as_deref(), Some(env!("CARGO_PKG_VERSION")));
     }

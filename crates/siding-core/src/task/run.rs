@@ -13,6 +13,7 @@ pub mod request;
 mod shim_messages;
 mod start;
 mod stdin;
+mod working_directory;
 
 pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;

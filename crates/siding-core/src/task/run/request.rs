@@ -1,7 +1,6 @@
 //! The request for a task. The settings supply everything that the request does not specify.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::time::Duration;
 
 use siding_model::executor::RemoteExecutor;
@@ -24,6 +23,7 @@ use super::error::RunError;
 use super::executor::ExecutorChoice;
 use super::start::PreparedTask;
 use super::stdin::TaskStdin;
+pub use super::working_directory::WorkingDirectory;
 use crate::net::policy;
 use crate::session;
 use crate::store::StateDir;
@@ -278,7 +278,7 @@ impl TaskRequest {
             name,
             same_key,
             command,
-            cwd: cwd.0,
+            cwd: cwd.into(),
             stdin: stdin.mode(),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
@@ -367,48 +367,6 @@ impl TaskRequest {
 /// `TRACEPARENT`. An invalid value is ignored, because it is meant for any program.
 pub(crate) fn starter_trace_parent() -> Option<TraceParent> {
     std::env::var("TRACEPARENT").ok()?.parse().ok()
-}
-
-/// The absolute path of a directory that this process may enter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkingDirectory(String);
-
-impl WorkingDirectory {
-    /// Resolves the requested directory, or the working directory of this process for `None`.
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::Directory`].
-    pub fn resolve(requested: Option<&Path>) -> Result<Self, RunError> {
-        let named = requested.unwrap_or(Path::new("."));
-        let bad = |why: &dyn std::fmt::Display| RunError::Directory {
-            path: named.to_owned(),
-            why: why.to_string(),
-        };
-        let path =
-            if requested.is_some() { std::path::absolute(named) } else { std::env::current_dir() }
-                .map_err(|error| bad(&error))?;
-        file::open_directory(&path).map_err(|error| bad(&error))?;
-        path.into_os_string().into_string().map(Self).map_err(|_| bad(&"it is not UTF-8"))
-    }
-
-    /// Returns a directory of another machine, which only that machine can check.
-    #[must_use]
-    pub(super) const fn on_remote_machine(path: String) -> Self {
-        Self(path)
-    }
-
-    /// Returns the absolute path.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<WorkingDirectory> for String {
-    fn from(directory: WorkingDirectory) -> Self {
-        directory.0
-    }
 }
 
 /// Returns a command that runs this program with these arguments.
