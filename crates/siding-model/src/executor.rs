@@ -37,7 +37,8 @@ const MAX_NAME_BYTES: usize = 40;
 
 /// Returns whether a text can be the name of an executor: 1 to 40 letters, digits, dashes and
 /// underscores.
-pub(crate) fn is_executor_name(name: &str) -> bool {
+#[must_use]
+pub fn is_executor_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.bytes().all(is_plain)
 }
