@@ -7,7 +7,7 @@ use siding_core::parallel;
 use siding_core::remote::{ProgramCopy, ssh};
 use siding_core::task::run::{UnknownExecutor, remote_executor};
 use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
-use siding_model::text::one_line;
+use siding_model::text::{make_visible, one_line};
 
 use super::Args;
 use crate::cmd::executors::unknown_executor;
@@ -122,8 +122,10 @@ impl Args {
         }
         for (name, list) in lists {
             let text = String::from_utf8_lossy(&list);
-            let text = if text.is_empty() { "no tasks\n" } else { &text };
-            out::print(&format!("{name}:\n{text}"))?;
+            let text = if text.is_empty() { "no tasks" } else { &*text };
+            // The text comes from another machine.
+            let lines: String = text.lines().map(|line| make_visible(line) + "\n").collect();
+            out::print(&format!("{name}:\n{lines}"))?;
         }
         Ok(code)
     }
