@@ -131,7 +131,7 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         Record::Denied { at, host } => (*at, EventTone::Warning, format!("was refused {host}")),
         Record::Remote(event) => {
             let (tone, text) = describe_remote(event, state)?;
-            (event.at(), tone, text)
+            (event.time(), tone, text)
         }
         Record::Closed(closed) => {
             let output = size_in_words(closed.output.bytes);

@@ -5,6 +5,8 @@
 //! from a crash and is not corruption: siding acts on a record only after writing it completely, so
 //! a torn record had no effect.
 
+mod remote_events;
+
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -12,7 +14,7 @@ use serde::Deserialize;
 use crate::evidence::StallRecord;
 use crate::lifecycle::{Lifecycle, Phase, TaskEvent};
 use crate::limits::Breach;
-use crate::mirror::{RemoteEvent, RemoteState};
+use crate::mirror::RemoteState;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, LeaderRef, MonotonicMs, ProcRef, UnixMs};
 use crate::record::{
@@ -251,31 +253,6 @@ impl TaskState {
             }
         }
         self.next_seq += 1;
-        Ok(())
-    }
-
-    fn apply_remote(&mut self, event: &RemoteEvent) -> Result<(), String> {
-        let Some(remote) = &mut self.remote else {
-            return Err("`remote` in the journal of a local task".to_owned());
-        };
-        if self.lifecycle.is_ended() {
-            return Err("`remote` after the end".to_owned());
-        }
-        remote.apply(event);
-        match event {
-            RemoteEvent::Rebooted { boot, .. } => self.boot = boot.clone(),
-            &RemoteEvent::Accepted { at, wall, .. } => {
-                self.lifecycle = self.lifecycle.with_start(&self.spec, at);
-                (self.started, self.started_wall, self.last_event_at) = (at, wall, at);
-            }
-            &RemoteEvent::DeadlineCounted { at } => {
-                self.lifecycle = self.lifecycle.with_deadline_from(at);
-            }
-            RemoteEvent::Sent { .. }
-            | RemoteEvent::Unreachable { .. }
-            | RemoteEvent::Reachable { .. }
-            | RemoteEvent::StopPending { .. } => {}
-        }
         Ok(())
     }
 

@@ -75,7 +75,7 @@ pub enum RemoteEvent {
 impl RemoteEvent {
     /// Returns the time of the event.
     #[must_use]
-    pub const fn at(&self) -> MonotonicMs {
+    pub const fn time(&self) -> MonotonicMs {
         match self {
             Self::Sent { at }
             | Self::Accepted { at, .. }

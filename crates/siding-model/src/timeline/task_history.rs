@@ -127,7 +127,7 @@ fn record_time(record: &Record) -> Option<MonotonicMs> {
         Record::Stalled(stalled) => Some(stalled.at),
         Record::Limit(breach) => Some(breach.at),
         Record::Ready(ready) => Some(ready.at),
-        Record::Remote(event) => Some(event.at()),
+        Record::Remote(event) => Some(event.time()),
         Record::Accepted(_) | Record::Closed(_) => None,
     }
 }
