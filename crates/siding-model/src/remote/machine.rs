@@ -30,6 +30,10 @@ use super::translate::local_record;
 /// dead connection up after 45 seconds.
 const MAX_REQUEST_AGE_MS: u64 = 60_000;
 
+/// Time for which a task must have been followed, in milliseconds, so that its connection is replaced
+/// without a pause. A connection that breaks sooner may break each time.
+const MIN_FOLLOWED_MS: u64 = 5_000;
+
 /// A task that the remote machine has not accepted yet, as it is sent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsentTask {
@@ -118,7 +122,7 @@ enum LinkPhase {
     /// ssh was started.
     Opened { hello: Option<Hello>, is_requested: bool },
     /// The remote machine follows the task, so requests can be forwarded.
-    Followed,
+    Followed { since: MonotonicMs },
 }
 
 /// The state machine of a mirror's connection.
@@ -129,9 +133,11 @@ pub struct MirrorMachine {
     /// variables of the command are not on disk.
     unsent: Option<UnsentTask>,
     phase: LinkPhase,
-    /// The last record of the remote task if it ends the task, until the summary has arrived. Both
-    /// are recorded at once, so that no reader finds an ended task without a summary.
-    ending: Option<Record>,
+    /// The records that end the remote task, until the summary has arrived. All of them are recorded
+    /// at once, so that no reader finds an ended task without a summary.
+    ending: Vec<Record>,
+    /// Whether this process has copied the program to the remote machine.
+    has_installed: bool,
     /// The time at which the last followed connection broke.
     lost_at: Option<UnixMs>,
     next_number: u64,
@@ -147,7 +153,8 @@ impl MirrorMachine {
             executor,
             unsent,
             phase: LinkPhase::Down,
-            ending: None,
+            ending: Vec::new(),
+            has_installed: false,
             lost_at: None,
             next_number: 0,
         }
@@ -204,8 +211,8 @@ impl MirrorMachine {
             RemoteMessage::Unknown => self.on_unknown(context),
             RemoteMessage::Refused { why } => self.fail_start(context, &why),
             RemoteMessage::Missing { processor } => self.on_missing(context, &processor),
-            // ssh exits next.
-            RemoteMessage::Output { .. } | RemoteMessage::End => Vec::new(),
+            RemoteMessage::End => self.on_remote_end(),
+            RemoteMessage::Output { .. } => Vec::new(),
         }
     }
 
@@ -215,7 +222,7 @@ impl MirrorMachine {
                 *known = Some(hello);
                 if *is_requested { Vec::new() } else { self.request_task(context) }
             }
-            LinkPhase::Down | LinkPhase::Followed => Vec::new(),
+            LinkPhase::Down | LinkPhase::Followed { .. } => Vec::new(),
         }
     }
 
@@ -243,7 +250,7 @@ impl MirrorMachine {
         // The record comes first: after a crash, the next mirror must know that the remote machine
         // may run the task.
         let sent = Record::Remote(RemoteEvent::Sent { at: context.now() });
-        let record = (remote.sent_at.is_none()).then(|| MirrorAction::Record(vec![sent]));
+        let record = remote.sent_at.is_none().then(|| MirrorAction::Record(vec![sent]));
         record.into_iter().chain([MirrorAction::Send(request)]).collect()
     }
 
@@ -264,8 +271,9 @@ impl MirrorMachine {
             remote.unreachable.is_some().then(|| RemoteEvent::Reachable { at: context.now() })
         };
         self.unsent = None;
+        self.has_installed = false;
         self.lost_at = None;
-        self.phase = LinkPhase::Followed;
+        self.phase = LinkPhase::Followed { since: context.monotonic };
         let mut actions: Actions = event
             .into_iter()
             .map(|event| MirrorAction::Record(vec![Record::Remote(event)]))
@@ -290,7 +298,8 @@ impl MirrorMachine {
             return self.on_broken(context, "a record arrived before the task was accepted");
         };
         let Some(local) = local_record(clock, record) else { return Vec::new() };
-        let mut records: Vec<Record> = self.ending.take().into_iter().chain([local]).collect();
+        let mut records = std::mem::take(&mut self.ending);
+        records.push(local);
         let mut next = context.state.clone();
         if let Err(why) = records.iter().cloned().try_for_each(|record| next.apply(record)) {
             let name = &self.executor.name;
@@ -298,10 +307,22 @@ impl MirrorMachine {
             return self.end(TaskEvent::Vanished { why });
         }
         if !next.is_live() && next.closed.is_none() {
-            self.ending = records.pop();
+            self.ending = records;
             return Vec::new();
         }
         vec![MirrorAction::Record(records)]
+    }
+
+    /// Handles that the remote machine has sent all of its records, although the task has not ended
+    /// here: a crash there lost the summary, or records that this machine has.
+    fn on_remote_end(&mut self) -> Actions {
+        let event = |record: Record| {
+            if let Record::Event { event, .. } = record { Some(event) } else { None }
+        };
+        let ending = std::mem::take(&mut self.ending).into_iter().find_map(event);
+        self.end(ending.unwrap_or_else(|| TaskEvent::Vanished {
+            why: format!("the records of {} lack its end", self.executor.name),
+        }))
     }
 
     /// Handles that the remote machine does not have the task. A request that an earlier connection
@@ -333,6 +354,11 @@ impl MirrorMachine {
                 "this siding runs on {local}, and the processor there is {processor}; install \
                  siding there, and set `program` in [executor.{name}]"
             ),
+            None if self.has_installed => {
+                "siding was copied there, but cannot be executed; install siding there, and set \
+                 `program`"
+                    .to_owned()
+            }
             None => {
                 self.phase = LinkPhase::Down;
                 return vec![MirrorAction::Install];
@@ -345,7 +371,10 @@ impl MirrorMachine {
     #[must_use]
     pub fn on_installed(&mut self, context: MirrorContext<'_>, error: Option<&str>) -> Actions {
         match error {
-            None => vec![MirrorAction::Disconnect { retry_at_once: true }],
+            None => {
+                self.has_installed = true;
+                vec![MirrorAction::Disconnect { retry_at_once: true }]
+            }
             Some(error) => {
                 self.fail_start(context, &format!("siding could not be copied there: {error}"))
             }
@@ -355,16 +384,20 @@ impl MirrorMachine {
     /// Handles a connection that broke or could not be established.
     #[must_use]
     pub fn on_broken(&mut self, context: MirrorContext<'_>, why: &str) -> Actions {
-        let was_followed = self.phase == LinkPhase::Followed;
-        self.phase = LinkPhase::Down;
-        // The remote machine sends this record again.
-        self.ending = None;
+        let followed_since = match std::mem::take(&mut self.phase) {
+            LinkPhase::Followed { since } => Some(since),
+            LinkPhase::Down | LinkPhase::Opened { .. } => None,
+        };
+        // The remote machine sends these records again.
+        self.ending = Vec::new();
         let remote = context.remote();
         if remote.sent_at.is_none() && self.unsent.is_some() {
             return self.fail_start(context, why);
         }
-        let mut actions = vec![MirrorAction::Disconnect { retry_at_once: was_followed }];
-        if was_followed {
+        let retry_at_once = followed_since
+            .is_some_and(|since| context.monotonic.ms_since(since) >= MIN_FOLLOWED_MS);
+        let mut actions = vec![MirrorAction::Disconnect { retry_at_once }];
+        if followed_since.is_some() {
             self.lost_at = Some(context.wall);
         } else if remote.unreachable.is_none() {
             let wall = self.lost_at.unwrap_or(context.wall);
@@ -418,7 +451,7 @@ impl MirrorMachine {
 
     /// Returns the action that forwards a request; `None` if requests cannot be forwarded now.
     pub fn forward(&mut self, request: ShimRequest) -> Option<MirrorAction> {
-        if self.phase != LinkPhase::Followed {
+        if !matches!(self.phase, LinkPhase::Followed { .. }) {
             return None;
         }
         let number = self.next_number;

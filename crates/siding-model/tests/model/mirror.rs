@@ -127,6 +127,10 @@ impl Remote {
             sent.push(Delivery::Message(RemoteMessage::Record { record }));
             position.records += 1;
         }
+        let has_ended = matches!(self.journal.last(), Some(Record::Closed(_)));
+        if has_ended && self.records == self.journal.len() {
+            sent.push(Delivery::Message(RemoteMessage::End));
+        }
         sent
     }
 }
