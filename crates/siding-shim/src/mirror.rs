@@ -23,8 +23,8 @@ use std::os::fd::AsFd as _;
 
 use siding_core::sys::clock;
 use siding_core::sys::signals::SignalFd;
-use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
-use siding_model::outcome::BackgroundReason;
+use siding_model::lifecycle::{LifecycleEffect, TaskEvent};
+use siding_model::outcome::{BackgroundReason, Outcome};
 use siding_model::process::MonotonicMs;
 use siding_model::record::{CloseSummary, OutputTotals, Record};
 use siding_model::remote::MirrorMachine;
@@ -36,7 +36,7 @@ use crate::output_file::OutputFile;
 use crate::poll_set::{PollSet, Source};
 use crate::task_record::TaskRecord;
 
-use connection::Connection;
+use connection::MirrorConnection;
 
 pub(crate) use prepare::{start, take_over};
 
@@ -49,7 +49,7 @@ pub(crate) struct Mirror {
     lease: Lease,
     signals: SignalFd,
     machine: MirrorMachine,
-    connection: Connection,
+    connection: MirrorConnection,
     /// Output that could not be stored, for example because the disk is full, and the time of the
     /// next attempt. Nothing more is received until then; the remote machine keeps the output.
     unstored: Option<(MonotonicMs, Vec<u8>)>,
@@ -175,17 +175,15 @@ impl Mirror {
         }
         let mut records = vec![Record::Event { at, event }];
         if effects.contains(&LifecycleEffect::Close) {
-            records.push(Record::Closed(Box::new(self.close_summary(at, next.phase()))));
+            records.push(Record::Closed(Box::new(self.close_summary(at, next.outcome()))));
         }
         self.record(records);
     }
 
-    fn close_summary(&self, at: MonotonicMs, ended: &Phase) -> CloseSummary {
-        let was_started =
-            self.task.state().remote.as_ref().is_some_and(|remote| remote.sent_at.is_some());
-        let proof = match ended {
-            Phase::Ended { .. } if !was_started => "it was not started",
-            _ => "none: it ran on another machine, which no longer knows it",
+    fn close_summary(&self, at: MonotonicMs, outcome: Option<&Outcome>) -> CloseSummary {
+        let proof = match outcome {
+            Some(Outcome::FailedToStart { .. }) => "it was not started",
+            Some(_) | None => "none: it ran on another machine",
         };
         CloseSummary {
             wall: clock::unix_now(),

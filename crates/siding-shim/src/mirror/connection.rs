@@ -21,7 +21,7 @@ const RETRY_PAUSE_MS: (u64, u64) = (500, 60_000);
 
 /// The running ssh, or the pause before the next attempt.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct MirrorConnection {
     executor: RemoteExecutor,
     /// The program to copy, unless the executor names an installed one.
     copy: Option<ProgramCopy>,
@@ -38,7 +38,7 @@ enum Purpose {
     Install,
 }
 
-impl Connection {
+impl MirrorConnection {
     pub(super) const fn new(executor: RemoteExecutor, copy: Option<ProgramCopy>) -> Self {
         Self { executor, copy, link: None, backoff: new_backoff() }
     }
@@ -130,7 +130,7 @@ impl Mirror {
     }
 
     fn connect(&mut self) {
-        let Connection { executor, copy, .. } = &self.connection;
+        let MirrorConnection { executor, copy, .. } = &self.connection;
         let is_shared = ssh::has_shared_connection(executor);
         match RemoteLink::start(&mut ssh::serve_command(executor, copy.as_ref())) {
             Ok(link) => {
@@ -143,7 +143,7 @@ impl Mirror {
 
     fn install(&mut self) {
         self.connection.link = None;
-        let Connection { executor, copy, .. } = &self.connection;
+        let MirrorConnection { executor, copy, .. } = &self.connection;
         // Only an executor without an installed program lacks one.
         let Some(copy) = copy else { return };
         let started = ProgramCopy::open().and_then(|program| {
@@ -192,7 +192,7 @@ impl Mirror {
         let why = error.unwrap_or_else(|| "the connection was closed".to_owned());
         let has_succeeded = status.is_some_and(|status| status.success());
         match purpose {
-            Purpose::Install => self.on_installed((!has_succeeded).then_some(&why)),
+            Purpose::Install => self.on_installed((!has_succeeded).then_some(why.as_str())),
             Purpose::Follow => self.on_broken(&why),
         }
     }

@@ -19,7 +19,7 @@ use siding_model::remote::{ExecutorFacts, MirrorMachine, UnsentTask};
 use siding_model::spec::TaskSpec;
 
 use super::Mirror;
-use super::connection::Connection;
+use super::connection::MirrorConnection;
 use crate::clients::{Client, Clients};
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
@@ -212,7 +212,7 @@ fn assemble(
         lease,
         signals: shim.signals,
         machine: MirrorMachine::new(facts, unsent),
-        connection: Connection::new(executor, copy),
+        connection: MirrorConnection::new(executor, copy),
         unstored: None,
         forwarded: Vec::new(),
         is_told_to_exit: false,
