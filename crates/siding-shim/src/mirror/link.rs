@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus};
 
+use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{file, pipe, poll};
 use siding_model::remote::{MessageDecoder, ReceivedMessage, RemoteRequest, UnreadableMessage};
 use siding_model::text::one_line;
@@ -15,6 +16,8 @@ const REQUEST_PIPE_BYTES: usize = 1 << 20;
 const RECEIVE_BYTES: usize = 64 << 10;
 /// Number of bytes of the standard error that are kept.
 const MAX_ERROR_BYTES: usize = 4096;
+/// Time in which ssh exits after it has closed its output, in milliseconds.
+const EXIT_TIMEOUT_MS: u64 = 1_000;
 /// Maximum width of the reason for a broken connection, in columns.
 const REASON_COLUMNS: usize = 200;
 
@@ -81,9 +84,11 @@ impl RemoteLink {
         Ok(())
     }
 
-    /// Receives bytes; call it when [`Self::messages_source`] is readable. Returns false at the end
-    /// of ssh's output.
+    /// Receives the bytes that have arrived. Returns false at the end of ssh's output.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
+        if !poll::is_readable(self.stdout.as_fd()) {
+            return Ok(true);
+        }
         let mut bytes = vec![0; RECEIVE_BYTES];
         let count = file::read(&self.stdout, &mut bytes)?;
         self.decoder.push(&bytes[..count]);
@@ -95,9 +100,10 @@ impl RemoteLink {
         self.decoder.next_message()
     }
 
-    /// Receives a part of the standard error; call it when [`Self::errors_source`] is readable.
+    /// Receives the part of the standard error that has arrived.
     pub(super) fn receive_errors(&mut self) {
-        let Some(stderr) = &self.stderr else { return };
+        let is_readable = |stderr: &&OwnedFd| poll::is_readable(stderr.as_fd());
+        let Some(stderr) = self.stderr.as_ref().filter(is_readable) else { return };
         let mut bytes = [0; MAX_ERROR_BYTES];
         let count = file::read(stderr, &mut bytes).unwrap_or(0);
         if count == 0 {
@@ -108,19 +114,24 @@ impl RemoteLink {
         self.errors.drain(..excess);
     }
 
-    /// Ends ssh. Returns its exit status, and its last message on the standard error, if any.
+    /// Ends an ssh that has closed its output. Returns its exit status, and its last message on the
+    /// standard error, if any.
     pub(super) fn close(mut self) -> (Option<ExitStatus>, Option<String>) {
+        self.stdin = None;
+        // A kill before the exit would replace the exit status.
+        if let Ok(ssh) = PidFd::open_pid(i32::try_from(self.ssh.id()).unwrap_or(0)) {
+            let _ended_or_not = poll::wait_readable(&[ssh.as_fd()], Some(EXIT_TIMEOUT_MS));
+        }
         while self.stderr.as_ref().is_some_and(|stderr| poll::is_readable(stderr.as_fd())) {
             self.receive_errors();
         }
-        self.stdin = None;
         let status = self.end();
         let text = String::from_utf8_lossy(&self.errors).into_owned();
         let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
         (status, last.map(|line| one_line(line, REASON_COLUMNS)))
     }
 
-    /// Ends ssh unless it has exited. An exiting ssh may have closed its output just before.
+    /// Ends ssh unless it has exited.
     fn end(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.ssh.try_wait() {
             return Some(status);
@@ -153,7 +164,11 @@ mod tests {
     }
 
     fn wait_for_end(link: &mut RemoteLink) {
-        while link.receive().expect("a pipe") {}
+        let mut is_open = true;
+        while is_open {
+            let _ready = poll::wait_readable(&[link.messages_source()], None).expect("a pipe");
+            is_open = link.receive().expect("a pipe");
+        }
     }
 
     #[test]

@@ -37,10 +37,18 @@ pub(crate) fn start(
     starter: OwnedFd,
 ) -> Result<Mirror, StartError> {
     let mut starter = Client::starter(starter);
-    let result = Shim::for_task(id, prepared).and_then(|shim| prepare(id, shim, handed));
+    let result = become_mirror(id, prepared).and_then(|shim| prepare(id, shim, handed));
     let mut mirror = result.inspect_err(|error| starter.send_message(&error.to_message()))?;
     mirror.clients.add(starter);
     Ok(mirror)
+}
+
+/// Turns this process into the mirror of a task. The processes that ssh leaves behind, such as the
+/// one that shares a connection among tasks, are children of init, which reaps them.
+fn become_mirror(id: TaskId, prepared: PreparedShim) -> Result<Shim, StartError> {
+    let shim = Shim::for_task(id, prepared)?;
+    process::resign_subreaper().map_err(failed_to("leave orphans to init"))?;
+    Ok(shim)
 }
 
 fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError> {
@@ -96,7 +104,7 @@ fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
 
 /// Returns the user and the machine that send a task.
 fn sender(executor: Option<&RemoteExecutor>) -> String {
-    let variables = executor.map_or(&[][..], |executor| &executor.ssh_variables);
+    let variables = executor.map(|executor| executor.ssh_variables.as_slice()).unwrap_or_default();
     let user = ["LOGNAME", "USER"].iter().find_map(|wanted| {
         variables.iter().find_map(|(name, value)| (name == wanted).then(|| value.clone()))
     });
@@ -113,7 +121,7 @@ pub(crate) fn take_over(
     starter: OwnedFd,
 ) -> Result<Mirror, StartError> {
     let mut starter = Client::subscriber(starter);
-    let result = Shim::for_task(id, prepared).and_then(|shim| {
+    let result = become_mirror(id, prepared).and_then(|shim| {
         let dirs = shim.open_dirs(id, handed);
         resume(shim, dirs, |message| starter.send_message(&message))
     });
@@ -140,13 +148,13 @@ fn resume(
     let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
     let listener = listen(&dirs)?;
     let at = clock::monotonic_now().max(state.last_event_at);
-    let seq = state.next_seq;
     let rescued = Record::Rescued { at, shim: shim.self_process };
     let mut records = Vec::new();
     if state.boot != shim.boot {
         let boot = shim.boot.clone();
         records.push(Record::Remote(RemoteEvent::Rebooted { at: state.last_event_at, boot }));
     }
+    let seq = state.next_seq + records.len() as u64;
     records.push(rescued.clone());
     for record in records.clone() {
         state

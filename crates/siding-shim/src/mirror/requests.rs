@@ -25,11 +25,14 @@ impl Mirror {
             ShimRequest::Subscribe { follow, shown } => self.clients.subscribe(id, follow, shown),
             ShimRequest::Place { why } => self.place(why),
             ShimRequest::Stop { by, grace_ms, signal } => {
-                self.clients.await_end(id);
                 self.request_stop(&by, grace_ms, signal);
-                if let Some(why) = self.unreachable_text() {
-                    let why = format!("{why}; the stop is recorded, and follows once it is");
-                    self.refuse(id, why);
+                // The end of an unreachable task may be hours away.
+                match self.unreachable_text() {
+                    Some(why) => {
+                        let why = format!("{why}; the stop is recorded, and follows once it is");
+                        self.refuse(id, why);
+                    }
+                    None => self.clients.await_end(id),
                 }
                 return;
             }
