@@ -11,7 +11,7 @@ use siding_model::text::one_line;
 
 /// Size of the pipe to ssh, in bytes: the largest that an ordinary user can create by default. The
 /// first request is written before ssh reads it, and must fit.
-const REQUEST_PIPE_BYTES: usize = 1 << 20;
+pub(super) const REQUEST_PIPE_BYTES: usize = 1 << 20;
 /// Number of bytes that one step receives.
 const RECEIVE_BYTES: usize = 64 << 10;
 /// Number of bytes of the standard error that are kept.

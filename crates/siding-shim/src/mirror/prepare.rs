@@ -20,6 +20,7 @@ use siding_model::spec::TaskSpec;
 
 use super::Mirror;
 use super::connection::MirrorConnection;
+use super::link::REQUEST_PIPE_BYTES;
 use crate::clients::{Client, Clients};
 use crate::failpoints;
 use crate::journal_writer::JournalWriter;
@@ -57,6 +58,7 @@ fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError
         TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
     failpoints::arm_from_task_environment(&environment);
     let unsent = unsent_task(&spec, &environment);
+    check_request_size(&unsent).map_err(failed_to("send the command"))?;
     let accepted = AcceptedTask {
         format: NEWEST_FORMAT,
         boot: shim.boot.clone(),
@@ -80,6 +82,18 @@ fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError
     failpoints::pause_at("accepted");
     let files = MirrorFiles { state, journal, output, listener };
     assemble(shim, dirs, files, Some(unsent))
+}
+
+/// Rejects a task whose request would never fit into the pipe to ssh.
+fn check_request_size(unsent: &UnsentTask) -> io::Result<()> {
+    /// Space for the other parts of the request.
+    const FRAME_BYTES: usize = 4096;
+    let json = serde_json::to_vec(&(&unsent.spec, &unsent.variables)).map_err(io::Error::other)?;
+    if json.len() + FRAME_BYTES > REQUEST_PIPE_BYTES {
+        let why = "the command and its variables are larger than 1 MiB";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(())
 }
 
 /// Returns a task as it is sent to the remote machine. `variables` are those of the command, as
