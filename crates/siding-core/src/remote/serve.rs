@@ -140,6 +140,9 @@ struct Follower<'r> {
     sent: RemotePosition,
     /// Whether the mirror knows that the task is recorded.
     is_accepted: bool,
+    /// The connection to the shim over which the next growth of the output is announced, as the
+    /// number of connections before it; `None` if it is not.
+    follows_over: Option<u32>,
     /// The forwarded requests whose response has not arrived, each with its own connection to the
     /// shim, because a response does not name its request.
     forwarded: Vec<(u64, ShimConnection)>,
@@ -152,14 +155,14 @@ impl<'r> Follower<'r> {
         requests: RequestReader,
         sent: RemotePosition,
     ) -> Self {
-        Self { root, watch, requests, sent, is_accepted: false, forwarded: Vec::new() }
+        let (is_accepted, follows_over, forwarded) = (false, None, Vec::new());
+        Self { root, watch, requests, sent, is_accepted, follows_over, forwarded }
     }
 
     fn run(mut self) -> Result<(), ServeError> {
         loop {
-            let subscribe = ShimRequest::Subscribe { follow: true, shown: None };
             // The output is followed before it is read, so that growth in between is announced.
-            self.watch.send(&subscribe)?;
+            self.follow_output()?;
             if self.send_news()? {
                 return Ok(send(&RemoteMessage::End)?);
             }
@@ -169,15 +172,25 @@ impl<'r> Follower<'r> {
         }
     }
 
+    /// Requests the announcement of the next growth of the output, unless it was requested before:
+    /// each response wakes this process.
+    fn follow_output(&mut self) -> Result<(), ServeError> {
+        let connection = self.watch.reconnects();
+        if self.follows_over != Some(connection) {
+            self.watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
+            self.follows_over = Some(connection);
+        }
+        Ok(())
+    }
+
     /// Sends the new output, then the new records. Returns whether the task has ended and all of it
     /// was sent.
     fn send_news(&mut self) -> Result<bool, ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
-        let read = |source: io::Error| ServeError::Io(source);
         let bytes = match journal_file::read_bytes(&dir) {
             // The shim has not written the first record yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            result => result.map_err(read)?,
+            result => result?,
         };
         let mut records = Vec::new();
         let replayed = journal::replay_with(&bytes, |seq, record, _| {
@@ -201,7 +214,8 @@ impl<'r> Follower<'r> {
             self.sent.records += 1;
             send(&RemoteMessage::Record { record: Box::new(record) })?;
         }
-        Ok(state.closed.is_some())
+        // A crash may have lost the summary of an ended task.
+        Ok(state.closed.is_some() || (!state.is_live() && self.watch.is_finished()))
     }
 
     /// Sends the output up to its present length. Requests are carried out between its parts.
@@ -231,7 +245,7 @@ impl<'r> Follower<'r> {
     }
 
     /// Waits for the mirror, the shim or a response, and handles what has arrived. Returns false
-    /// once the mirror has disconnected.
+    /// once the mirror has disconnected, or the shim could not start the task.
     fn wait(&mut self) -> Result<bool, ServeError> {
         let stdin = io::stdin();
         let responses = self.forwarded.iter().map(|(_, link)| link.as_fd());
@@ -243,8 +257,22 @@ impl<'r> Follower<'r> {
         }
         self.forward_requests()?;
         self.pass_responses()?;
-        // The journal and the output file have the content of these messages.
-        while self.watch.try_recv()?.is_some() {}
+        while let Some(message) = self.watch.try_recv()? {
+            match message {
+                ShimMessage::CannotStart { doing, .. } if !self.is_accepted => {
+                    send(&RemoteMessage::Refused { why: doing })?;
+                    return Ok(false);
+                }
+                ShimMessage::Output { .. } => self.follows_over = None,
+                // The journal has the content of these messages.
+                ShimMessage::Record { .. }
+                | ShimMessage::Why { .. }
+                | ShimMessage::Usage { .. }
+                | ShimMessage::Done
+                | ShimMessage::Refused { .. }
+                | ShimMessage::CannotStart { .. } => {}
+            }
+        }
         Ok(true)
     }
 
@@ -266,31 +294,33 @@ impl<'r> Follower<'r> {
     }
 
     /// Sends the messages of the shim that respond to forwarded requests.
-    fn pass_responses(&mut self) -> Result<(), ServeError> {
-        let mut open = Vec::new();
+    fn pass_responses(&mut self) -> io::Result<()> {
         for (number, link) in std::mem::take(&mut self.forwarded) {
-            let is_answered = loop {
-                match link.try_recv() {
-                    Ok(RecvResult::Message(message)) => {
-                        let is_response = message.is_response();
-                        send(&RemoteMessage::Shim { number, message })?;
-                        if is_response {
-                            break true;
-                        }
-                    }
-                    Ok(RecvResult::TimedOut) => break false,
-                    Ok(RecvResult::Disconnected) | Err(_) => {
-                        send(&refusal(number))?;
-                        break true;
-                    }
-                }
-            };
-            if !is_answered {
-                open.push((number, link));
+            if !pass_messages(number, &link)? {
+                self.forwarded.push((number, link));
             }
         }
-        self.forwarded = open;
         Ok(())
+    }
+}
+
+/// Sends the messages that have arrived in response to a request. Returns whether the response was
+/// one of them.
+fn pass_messages(number: u64, link: &ShimConnection) -> io::Result<bool> {
+    loop {
+        let message = match link.try_recv() {
+            Ok(RecvResult::Message(message)) => message,
+            Ok(RecvResult::TimedOut) => return Ok(false),
+            Ok(RecvResult::Disconnected) | Err(_) => {
+                send(&refusal(number))?;
+                return Ok(true);
+            }
+        };
+        let is_response = message.is_response();
+        send(&RemoteMessage::Shim { number, message })?;
+        if is_response {
+            return Ok(true);
+        }
     }
 }
 
