@@ -155,8 +155,15 @@ impl<'r> Follower<'r> {
         requests: RequestReader,
         sent: RemotePosition,
     ) -> Self {
-        let (is_accepted, follows_over, forwarded) = (false, None, Vec::new());
-        Self { root, watch, requests, sent, is_accepted, follows_over, forwarded }
+        Self {
+            root,
+            watch,
+            requests,
+            sent,
+            is_accepted: false,
+            follows_over: None,
+            forwarded: Vec::new(),
+        }
     }
 
     fn run(mut self) -> Result<(), ServeError> {
