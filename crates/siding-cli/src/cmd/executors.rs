@@ -127,12 +127,6 @@ impl Args {
     }
 }
 
-/// Returns the failure for a name that no executor has.
-pub(super) fn unknown_executor(error: &UnknownExecutor) -> Failure {
-    Failure::new(error.to_string())
-        .with_hint("`siding config edit executor` adds one: `[executor.NAME]` with a `host`")
-}
-
 /// Returns the executors with these names, or all of them if there are no names: first this machine,
 /// then those of the settings.
 fn list_views<'e>(
@@ -143,7 +137,7 @@ fn list_views<'e>(
     let mut views: Vec<_> = iter::once(ExecutorView::local()).chain(remote).collect();
     let is_unknown = |name: &&String| !views.iter().any(|view| view.name == name.as_str());
     if let Some(name) = names.iter().find(is_unknown) {
-        return Err(unknown_executor(&UnknownExecutor::new(name, executors)));
+        return Err(UnknownExecutor::new(name, executors).into());
     }
     views.retain(|view| names.is_empty() || names.iter().any(|name| name == view.name));
     Ok(views)

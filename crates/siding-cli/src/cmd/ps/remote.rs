@@ -10,7 +10,6 @@ use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
 use siding_model::text::{make_visible, one_line};
 
 use super::Args;
-use crate::cmd::executors::unknown_executor;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
@@ -34,7 +33,7 @@ impl Args {
             name => settings.executor.iter().filter(|(known, _)| *known == name).collect(),
         };
         if wanted.is_empty() && on != ALL_EXECUTORS {
-            return Err(unknown_executor(&UnknownExecutor::new(on, &settings.executor)));
+            return Err(UnknownExecutor::new(on, &settings.executor).into());
         }
         let copy = ProgramCopy::of_running_program(&context::open_state_dir()?)
             .map_err(|error| Failure::new(format!("could not read this program: {error}")))?;

@@ -28,7 +28,6 @@ use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
 use super::{Args, OnTimeout, auto_background};
 use crate::caller;
-use crate::cmd::executors;
 use crate::failure::Failure;
 
 /// Value of `--budget` and `--timeout` for a time without a limit.
@@ -261,8 +260,7 @@ fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorCh
     if args.kind != TaskKind::LocalBash {
         return Ok(None);
     }
-    ExecutorChoice::find(args.on.as_deref(), settings)
-        .map_err(|error| executors::unknown_executor(&error))
+    Ok(ExecutorChoice::find(args.on.as_deref(), settings)?)
 }
 
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and
