@@ -30,8 +30,8 @@ use super::translate::local_record;
 /// dead connection up after 45 seconds.
 const MAX_REQUEST_AGE_MS: u64 = 60_000;
 
-/// Time for which a task must have been followed, in milliseconds, so that its connection is replaced
-/// without a pause. A connection that breaks sooner may break each time.
+/// Time for which a task must have been followed, in milliseconds, so that its connection is
+/// replaced without a pause. A connection that breaks sooner may break each time.
 const MIN_FOLLOWED_MS: u64 = 5_000;
 
 /// A task that the remote machine has not accepted yet, as it is sent there.
@@ -133,8 +133,8 @@ pub struct MirrorMachine {
     /// variables of the command are not on disk.
     unsent: Option<UnsentTask>,
     phase: LinkPhase,
-    /// The records that end the remote task, until the summary has arrived. All of them are recorded
-    /// at once, so that no reader finds an ended task without a summary.
+    /// The records that end the remote task, until the summary has arrived. All of them are
+    /// recorded at once, so that no reader finds an ended task without a summary.
     ending: Vec<Record>,
     /// Whether this process has copied the program to the remote machine.
     has_installed: bool,
