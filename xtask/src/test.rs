@@ -1,5 +1,5 @@
-//! `cargo xtask test`: installs what the tests need on a fresh machine, and runs all checks, or the
-//! tests of the web page in a real browser.
+//! `cargo xtask test`: installs what the tests need on a fresh machine, and runs all checks, the
+//! tests of the web page in a real browser, or those of remote machines.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,17 +17,21 @@ const DRIVER_VARIABLE: &str = "SIDING_CHROMEDRIVER";
 const SCREENSHOTS_VARIABLE: &str = "SIDING_SCREENSHOTS";
 /// The directory of the screenshots in the documentation.
 const SCREENSHOT_DIRECTORY: &str = "docs/web";
+/// The program that the tests of remote machines connect to.
+const SSHD_SCRIPT: &str = "tools/engines/sshd.sh";
 
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "test",
     about: "tests everything on a fresh machine, and installs what the tests need",
     usage: "\
-Usage: cargo xtask test [--browser]
+Usage: cargo xtask test [--browser | --engines]
 
   --browser  opens every page of `siding web` in Chromium, and writes docs/web/*.png;
              needs chromedriver on PATH or in SIDING_CHROMEDRIVER
+  --engines  runs tasks over ssh, and breaks the connections; needs sshd and ssh
+             (Debian: openssh-server)
 
-Without --browser, runs every step of `cargo xtask check`. Needs a Rust toolchain and a C
+Without a flag, runs every step of `cargo xtask check`. Needs a Rust toolchain and a C
 linker; builds cargo-deny into the target directory when it is not there. Works as root and
 as an ordinary user, and changes nothing outside of the target directory, the temporary
 directory and cargo's caches.
@@ -39,7 +43,10 @@ fn run_test(arguments: &[String]) -> Result<ExitCode> {
     match arguments {
         [] => {}
         [flag] if flag == "--browser" => return run_browser_tests(&Workspace::open()?),
-        _ => bail!("takes only `--browser`; `cargo xtask check` takes more arguments"),
+        [flag] if flag == "--engines" => return run_engine_tests(&Workspace::open()?),
+        _ => {
+            bail!("takes only `--browser` or `--engines`; `cargo xtask check` takes more arguments")
+        }
     }
     let started = Instant::now();
     println!("Testing siding: format, lints, documents, rules of the workspace, licenses, tests.");
@@ -80,5 +87,16 @@ fn run_browser_tests(workspace: &Workspace) -> Result<ExitCode> {
         .env(SCREENSHOTS_VARIABLE, workspace.root.join(SCREENSHOT_DIRECTORY))
         .run()?;
     println!("the screenshots are in {SCREENSHOT_DIRECTORY}; look at them before you commit them");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the tests of tasks on remote machines that need an sshd.
+fn run_engine_tests(workspace: &Workspace) -> Result<ExitCode> {
+    let script = workspace.root.join(SSHD_SCRIPT);
+    if !workspace.command(&script, &["check"]).succeeds_silently() {
+        bail!("found no sshd or no ssh; install both (Debian: apt-get install openssh-server)");
+    }
+    let test = ["test", "--locked", "-p", "siding-e2e", "--test", "executors"];
+    workspace.cargo(&[&test[..], &["--", "--ignored"]].concat()).run()?;
     Ok(ExitCode::SUCCESS)
 }

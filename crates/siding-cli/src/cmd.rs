@@ -9,6 +9,7 @@ mod doctor;
 #[cfg(test)]
 mod documented_commands;
 pub(crate) mod dream;
+mod executors;
 mod export;
 mod extend;
 mod guard;
@@ -30,6 +31,7 @@ pub(crate) mod report;
 mod rm;
 mod run;
 mod schema;
+pub(crate) mod serve;
 mod session;
 mod shell_init;
 mod show;
@@ -121,6 +123,7 @@ enum Command {
     Install(install::Args),
     Uninstall(uninstall::Args),
     Config(config::Args),
+    Executors(executors::Args),
     Doctor(doctor::Args),
     ShellInit(shell_init::Args),
     Completions(completions::Args),
@@ -210,6 +213,7 @@ impl Command {
             Self::Hook(args) => args.run(),
             Self::Statusline(args) => args.run(),
             Self::Config(args) => args.run(),
+            Self::Executors(args) => args.run(),
             Self::Schema(args) => args.run(),
             Self::Doctor(args) => args.run(),
             Self::Completions(args) => args.run(),

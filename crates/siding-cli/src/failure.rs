@@ -13,7 +13,7 @@ use siding_core::store::StoreError;
 use siding_core::task::adopt::AdoptError;
 use siding_core::task::input::InputError;
 use siding_core::task::recover::RecoverError;
-use siding_core::task::run::RunError;
+use siding_core::task::run::{RunError, UnknownExecutor};
 use siding_core::task::wait::WaitError;
 use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
@@ -179,6 +179,7 @@ impl From<RunError> for Failure {
             RunError::Store(error) => error.into(),
             RunError::Session(error) => error.into(),
             RunError::Watch(error) => error.into(),
+            RunError::Executor(error) => error.into(),
             error @ RunError::Shim(_) => {
                 Self::new(error).with_hint("`siding doctor` checks this machine")
             }
@@ -192,8 +193,17 @@ impl From<RunError> for Failure {
             | RunError::Id(_)
             | RunError::NulByte { .. }
             | RunError::Directory { .. }
+            | RunError::RemoteInput { .. }
+            | RunError::RemoteEnvironment { .. }
             | RunError::Wait(_)) => Self::new(error),
         }
+    }
+}
+
+impl From<UnknownExecutor> for Failure {
+    fn from(error: UnknownExecutor) -> Self {
+        Self::new(error)
+            .with_hint("`siding config edit executor` adds one: `[executor.NAME]` with a `host`")
     }
 }
 

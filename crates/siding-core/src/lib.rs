@@ -200,6 +200,7 @@ pub mod notices;
 pub mod output;
 pub mod parallel;
 pub mod processes;
+pub mod remote;
 pub mod session;
 pub mod settings;
 pub mod store;

@@ -17,6 +17,8 @@ use crate::sandbox_dir;
 
 /// Time within which the processes that a test has ended must exit; see [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Name of the program under test.
+const SIDING_PROGRAM: &str = "siding-under-test";
 /// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it. No test
 /// takes that long, even on a loaded machine.
 const PUPPET_TTL_MS: &str = "180000";
@@ -160,7 +162,7 @@ impl Sandbox {
     /// Prepares a call of the program under test.
     pub fn siding<A: AsRef<str>>(&self, args: &[A]) -> Invocation {
         self.remember_task_ids();
-        self.prepare_call("siding-under-test", args)
+        self.prepare_call(SIDING_PROGRAM, args)
     }
 
     /// Prepares a direct call of `puppet` with these verbs. The call does not fail if descendants
@@ -192,6 +194,11 @@ impl Sandbox {
         }
     }
 
+    /// Returns the path of the program under test.
+    pub fn siding_program(&self) -> PathBuf {
+        self.program_path(SIDING_PROGRAM)
+    }
+
     fn program_path(&self, name: &str) -> PathBuf {
         let found = find_program(name);
         // Only root can run a call as another user.
@@ -214,7 +221,7 @@ impl Sandbox {
 
     /// Returns a call of the program under test as one line for a shell.
     pub fn siding_line<A: AsRef<str>>(&self, args: &[A]) -> String {
-        let program = self.program_path("siding-under-test").display().to_string();
+        let program = self.siding_program().display().to_string();
         let args = args.iter().map(|arg| arg.as_ref().to_owned());
         join_quoted(std::iter::once(program).chain(args))
     }

@@ -7,6 +7,7 @@ use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::journal::{self, TaskState};
 use siding_model::lifecycle::TaskEvent;
+use siding_model::mirror::RemoteEvent;
 use siding_model::outcome::Outcome;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::Record;
@@ -129,10 +130,37 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         }
         Record::Ready(ready) => (ready.at, EventTone::Good, "ready".to_owned()),
         Record::Denied { at, host } => (*at, EventTone::Warning, format!("was refused {host}")),
+        Record::Remote(event) => {
+            let (tone, text) = describe_remote(event, state)?;
+            (event.time(), tone, text)
+        }
         Record::Closed(closed) => {
             let output = size_in_words(closed.output.bytes);
             (closed.at, EventTone::Faint, format!("final record: {output} of output"))
         }
+    })
+}
+
+/// Describes an event of the connection to a remote machine; `None` for one that only repeats the
+/// task's own events.
+fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone, String)> {
+    let name = state.spec.executor.as_ref().map_or("", |executor| executor.name.as_str());
+    Some(match event {
+        RemoteEvent::Sent { .. } => (EventTone::Faint, format!("sent to {name}")),
+        RemoteEvent::Accepted { machine, .. } => {
+            (EventTone::Normal, format!("accepted by {name} ({machine})"))
+        }
+        RemoteEvent::Unreachable { why, .. } => {
+            (EventTone::Warning, format!("{name} is not reachable: {why}"))
+        }
+        RemoteEvent::Reachable { .. } => (EventTone::Normal, format!("{name} is reachable again")),
+        RemoteEvent::StopPending { by, .. } => {
+            (EventTone::Normal, format!("{by} requested a stop, to be passed on to {name}"))
+        }
+        RemoteEvent::Rebooted { .. } => {
+            (EventTone::Warning, "this machine was restarted".to_owned())
+        }
+        RemoteEvent::DeadlineCounted { .. } => return None,
     })
 }
 

@@ -135,9 +135,9 @@ fn format_status(view: &TaskView, snapshot: &TaskSnapshot) -> String {
     let last = text::last_line(snapshot).map_or_else(String::new, |line| {
         format!("; last line: {}", one_line(&line, LAST_LINE_COLUMNS))
     });
-    let phase = view.phase.as_str();
+    let state = view.live_state();
     format!(
-        "{} {phase} for {}{usual}{last}",
+        "{} {state} for {}{usual}{last}",
         view.task_id,
         format_duration(whole_seconds(view.elapsed_ms))
     )

@@ -4,6 +4,7 @@
 mod port_conflict;
 mod running;
 mod time_left;
+mod unreachable;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::text::one_line;
 pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};
 use running::running_advice;
 pub use time_left::{is_deadline_near, until_deadline};
+use unreachable::unreachable_advice;
 
 /// The interface in whose terms advice is worded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +123,7 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     let room = columns.saturating_sub(id.len() + after.len());
     let state = match &view.outcome {
         Some(outcome) => one_line(&outcome.to_string(), room),
-        None => view.phase.as_str().to_owned(),
+        None => view.live_state().to_owned(),
     };
     if room.saturating_sub(state.chars().count()) < MIN_COMMAND_COLUMNS {
         return format!("{id}{state}{after}");
@@ -152,7 +154,8 @@ pub fn task_advice(
         )),
         PhaseName::Ended => ended_advice(view, dialect, "timeout"),
     };
-    join_advice(readiness_advice(view, dialect), phase_advice)
+    let facts = join_advice(unreachable_advice(view, now), readiness_advice(view, dialect));
+    join_advice(facts, phase_advice)
 }
 
 /// Returns advice like [`task_advice`], for the user of an ended task whose deadline was the budget

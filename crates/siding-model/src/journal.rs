@@ -5,6 +5,8 @@
 //! from a crash and is not corruption: siding acts on a record only after writing it completely, so
 //! a torn record had no effect.
 
+mod remote_events;
+
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -12,6 +14,7 @@ use serde::Deserialize;
 use crate::evidence::StallRecord;
 use crate::lifecycle::{Lifecycle, Phase, TaskEvent};
 use crate::limits::Breach;
+use crate::mirror::RemoteState;
 use crate::outcome::LeaderEnd;
 use crate::process::{BootId, LeaderRef, MonotonicMs, ProcRef, UnixMs};
 use crate::record::{
@@ -106,6 +109,8 @@ pub struct TaskState {
     pub last_input: Option<MonotonicMs>,
     /// Number of recorded takeovers.
     pub takeovers: u32,
+    /// The connection to the remote task; `None` for a task that runs on this machine.
+    pub remote: Option<RemoteState>,
     /// Sequence number of the next record.
     pub next_seq: u64,
 }
@@ -143,6 +148,7 @@ impl TaskState {
     pub fn new(accepted: AcceptedTask) -> Self {
         Self {
             lifecycle: Lifecycle::new(&accepted.spec, accepted.at),
+            remote: accepted.spec.is_remote().then(RemoteState::default),
             spec: accepted.spec,
             boot: accepted.boot,
             format: accepted.format,
@@ -177,6 +183,11 @@ impl TaskState {
     ///
     /// Returns a text that explains why the record cannot follow the previous records.
     pub fn apply(&mut self, record: Record) -> Result<(), String> {
+        if let Some(remote) = &mut self.remote
+            && record.is_copied()
+        {
+            remote.copied_records += 1;
+        }
         match record {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
@@ -187,7 +198,10 @@ impl TaskState {
                     return Err("`rescued` after the end".to_owned());
                 }
                 self.shim = shim;
-                self.lifecycle = self.lifecycle.with_deadline_from(at);
+                // The deadline of a mirror counts from the time that the remote machine reports.
+                if !self.spec.is_remote() {
+                    self.lifecycle = self.lifecycle.with_deadline_from(at);
+                }
                 self.takeovers += 1;
                 self.last_event_at = at;
             }
@@ -230,6 +244,7 @@ impl TaskState {
                     return Err("`denied` after the end".to_owned());
                 }
             }
+            Record::Remote(event) => self.apply_remote(&event)?,
             Record::Closed(closed) => {
                 if !self.lifecycle.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());
@@ -261,8 +276,12 @@ impl TaskState {
                 self.final_cwd = final_cwd;
                 self.pipeline = pipeline;
             }
+            TaskEvent::StopAsked { .. } => {
+                if let Some(remote) = &mut self.remote {
+                    remote.pending_stop = None;
+                }
+            }
             TaskEvent::TreeEmpty
-            | TaskEvent::StopAsked { .. }
             | TaskEvent::DeadlinePassed
             | TaskEvent::LimitPassed { .. }
             | TaskEvent::GraceOver

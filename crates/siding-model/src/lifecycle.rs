@@ -44,6 +44,9 @@ struct LifecyclePolicy {
     signal: Signal,
     grace: Duration,
     on_leader_exit: OnLeaderExit,
+    /// Whether the move to the background starts the time of the deadline, if that does not count
+    /// yet. It does not in a mirror, where the remote task decides.
+    placement_starts_deadline: bool,
 }
 
 /// The lifecycle state of a task.
@@ -75,6 +78,7 @@ impl Lifecycle {
                 signal: spec.signal,
                 grace: Duration::from_millis(spec.grace_ms),
                 on_leader_exit: spec.on_leader_exit,
+                placement_starts_deadline: !spec.is_remote(),
             },
         }
     }
@@ -234,7 +238,11 @@ impl Lifecycle {
             return self.unchanged();
         }
         let placement = Placement::Background { why };
-        (Self { placement, ..self.with_deadline_from(now) }, vec![LifecycleEffect::Record])
+        let next = match self.policy.placement_starts_deadline {
+            true => self.with_deadline_from(now),
+            false => self.clone(),
+        };
+        (Self { placement, ..next }, vec![LifecycleEffect::Record])
     }
 
     fn stop(

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::StallRecord;
 use crate::lifecycle::TaskEvent;
 use crate::limits::{Breach, PeakUsage};
+use crate::mirror::RemoteEvent;
 use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use crate::spec::TaskSpec;
 use crate::wait::ReadyRecord;
@@ -35,12 +36,15 @@ pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
 /// Format of a journal whose specification may have the standard input `inherit`, `separate_stderr`,
 /// or a deadline that counts from the move to the background
-/// ([`TaskSpec::deadline_from_background`]). New journals have this format. No released version
-/// wrote format 7.
+/// ([`TaskSpec::deadline_from_background`]). No released version wrote format 7.
 pub const FORMAT_WITH_LATER_DEADLINE: u32 = 8;
 
+/// Format of a journal whose specification may name an executor ([`TaskSpec::executor`]), and that
+/// may contain `remote`. New journals have this format.
+pub const FORMAT_WITH_REMOTE: u32 = 9;
+
 /// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LATER_DEADLINE;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_REMOTE;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,8 +127,34 @@ pub enum Record {
         /// untrusted, and must be escaped wherever it is shown.
         host: String,
     },
+    /// An event between a task on a remote machine and its mirror, whose journal this is.
+    Remote(RemoteEvent),
     /// The summary of an ended task, written after the event that ended the task.
     Closed(Box<CloseSummary>),
+}
+
+impl Record {
+    /// Returns whether a record in the journal of a mirror stands for a record of the remote
+    /// journal.
+    #[must_use]
+    pub const fn is_copied(&self) -> bool {
+        match self {
+            Self::Accepted(_)
+            | Self::Rescued { .. }
+            | Self::Event { event: TaskEvent::Placed { .. }, .. } => false,
+            Self::Remote(event) => event.is_copied(),
+            Self::Event { .. }
+            | Self::OutputLost { .. }
+            | Self::Matched { .. }
+            | Self::Stalled(_)
+            | Self::Resumed { .. }
+            | Self::Limit(_)
+            | Self::Expiring { .. }
+            | Self::Ready(_)
+            | Self::Denied { .. }
+            | Self::Closed(_) => true,
+        }
+    }
 }
 
 /// The first record of a task: the facts that are known before the command starts.

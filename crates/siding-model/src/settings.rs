@@ -18,6 +18,7 @@
 //! the user has closed.
 
 mod check;
+mod executors;
 mod host_budget;
 mod host_key;
 mod keys;
@@ -33,6 +34,7 @@ mod tests;
 mod value;
 mod webhook;
 
+pub use executors::{BadExecutor, Executors};
 pub use host_budget::HostBudget;
 pub use host_key::{HostKey, UnknownHostKey};
 pub use keys::{Key, KeyScope, Layer, Settings};

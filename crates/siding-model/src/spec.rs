@@ -4,6 +4,7 @@ pub mod self_command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::executor::RemoteExecutor;
 use crate::id::{SessionId, TaskId, TaskKind};
 use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
@@ -156,6 +157,14 @@ pub struct TaskSpec {
     /// the two streams apart. The output file contains both streams in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub separate_stderr: bool,
+    /// The remote machine that runs the task, whose mirror has this specification; `None` for a task
+    /// that runs on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<Box<RemoteExecutor>>,
+    /// User and machine that sent the task here, as `USER@MACHINE`; `None` for a task that was
+    /// started on this machine. The text is untrusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_by: Option<String>,
     /// The span of the starter, from the variable `TRACEPARENT` of its environment. Older builds
     /// ignore this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,6 +196,12 @@ impl TaskSpec {
     #[must_use]
     pub fn command_text(&self) -> String {
         self.command.display_for_kind(self.task_id.kind())
+    }
+
+    /// Returns whether the task runs on another machine, so that its processes are not local ones.
+    #[must_use]
+    pub const fn is_remote(&self) -> bool {
+        self.executor.is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Fields may be added; an existing field is never renamed, removed or given another meaning.
 //! `siding schema task` prints the schema.
 
+mod remote_view;
 mod wait_view;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use crate::id::{SessionId, TaskId, TaskKind};
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
 use crate::limits::{Breach, PeakUsage};
+use crate::mirror::Unreachable;
 use crate::outcome::{BackgroundReason, Outcome, Placement};
 use crate::record::{OutputGap, StopReport};
 
@@ -100,6 +102,17 @@ pub struct TaskView {
     pub parent_task: Option<TaskId>,
     /// Number of takeovers: times that a new shim replaced a dead one.
     pub rescues: u32,
+    /// Name of the executor in the settings; null for a task that runs on this machine.
+    pub executor: Option<String>,
+    /// Name of the remote machine, as it calls itself; null for a task that runs on this machine,
+    /// and until the remote machine has accepted the task.
+    pub machine: Option<String>,
+    /// The present interruption of the connection to the remote machine, where the task continues;
+    /// null while it is reachable.
+    pub unreachable: Option<UnreachableView>,
+    /// User and machine that sent the task here, as `USER@MACHINE`; null for a task that was started
+    /// on this machine.
+    pub sent_by: Option<String>,
     /// Usual duration, the median of earlier runs, in milliseconds; null unless the shell or
     /// program is still running and the runs give an estimate: at least 3 have a known duration,
     /// and few enough of these were cut short.
@@ -112,6 +125,31 @@ pub struct TaskView {
     /// The task's state, the result of the call or the next step, for a person or an agent; null if
     /// there is nothing to explain.
     pub message: Option<String>,
+}
+
+/// An interruption of the connection to a remote machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnreachableView {
+    /// Start of the interruption, RFC 3339.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub since: String,
+    /// The last message of ssh, or the reason.
+    pub why: String,
+    /// Whether a stop was requested that waits for the connection.
+    pub stop_pending: bool,
+}
+
+impl UnreachableView {
+    /// Returns the view of the present interruption; `None` while the remote machine is reachable,
+    /// after the end, and for a task that runs on this machine.
+    #[must_use]
+    pub fn from_state(state: &TaskState) -> Option<Self> {
+        let remote = state.remote.as_ref().filter(|_| state.is_live())?;
+        let Unreachable { since, why } = remote.unreachable.as_ref()?;
+        let stop_pending = remote.pending_stop.is_some();
+        Some(Self { since: since.rfc3339(), why: why.clone(), stop_pending })
+    }
 }
 
 impl TaskView {

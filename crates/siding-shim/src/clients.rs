@@ -22,6 +22,10 @@ const ACCEPT_RETRY_MS: u64 = 200;
 /// Maximum length of a request, in bytes. A task's input and output never pass through the socket.
 const MAX_REQUEST_BYTES: usize = 4096;
 
+/// The reason for refusing a packet that is not a known request.
+pub(crate) const UNKNOWN_REQUEST: &str =
+    "this shim does not support the request; another version of siding may have started it";
+
 /// Identifies a client for as long as the shim runs. A client's position in the list changes when
 /// another disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

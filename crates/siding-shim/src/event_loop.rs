@@ -97,6 +97,8 @@ fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal
             // The response is evaluated by the tick that follows.
             Source::Readiness => {}
             Source::Proxy => supervisor.on_proxy_readable(),
+            // Only a mirror has these sources.
+            Source::RemoteMessages | Source::RemoteErrors => {}
             Source::Client(id) => supervisor.on_client_readable(id),
             Source::Listener => supervisor.on_connection(),
         }

@@ -24,6 +24,14 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
     "notified",
 ];
 
+/// The failpoints of a mirror: its task is recorded, and it is about to send the task, to follow it
+/// over a new connection, or to forward a request.
+#[cfg_attr(
+    not(feature = "pause-points"),
+    expect(dead_code, reason = "only the tests use the list")
+)]
+pub(crate) const MIRROR_POINTS: [&str; 4] = ["accepted", "sending", "following", "forwarding"];
+
 /// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";
 
@@ -94,7 +102,7 @@ pub(crate) const fn arm_from_state_directory(_state_directory: &std::path::Path)
 pub(crate) fn pause_at(point: &str) {
     let others = [ADOPTED, HOST_RECORDED, HOST_MARKED, COMMAND_MARKED, HOST_ENDING];
     debug_assert!(
-        TASK_POINTS.contains(&point) || others.contains(&point),
+        TASK_POINTS.contains(&point) || MIRROR_POINTS.contains(&point) || others.contains(&point),
         "failpoint `{point}` is not in the list"
     );
     if ARMED_POINT.get().is_some_and(|wanted| wanted == point) {

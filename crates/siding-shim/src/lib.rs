@@ -24,7 +24,9 @@ mod host_supervisor;
 mod journal_writer;
 mod lease;
 mod line_monitor;
+mod mirror;
 mod output_fifo;
+mod output_file;
 mod output_pump;
 mod pending_adoption;
 mod poll_set;
@@ -52,11 +54,20 @@ use siding_core::sys::descriptor;
 use siding_core::task::launch::{ShimCommand, ShimFds};
 
 use crate::event_loop::TaskSet;
+use crate::mirror::Mirror;
 
 pub use host_supervisor::main as supervise;
 
 /// Exit code of a shim that siding did not start, or that received no valid command.
 const USAGE_EXIT_CODE: u8 = 2;
+
+/// The work of a shim after its command.
+enum Supervised {
+    /// Tasks on this machine.
+    Tasks(TaskSet),
+    /// The mirror of a task on another machine.
+    Mirror(Box<Mirror>),
+}
 
 /// Runs this process as a shim: waits for a command and executes it. Returns the exit code of the
 /// process.
@@ -67,7 +78,8 @@ pub fn main() -> u8 {
         return USAGE_EXIT_CODE;
     };
     match execute_shim_command(starter) {
-        Ok(Some(tasks)) => event_loop::run(tasks),
+        Ok(Some(Supervised::Tasks(tasks))) => event_loop::run(tasks),
+        Ok(Some(Supervised::Mirror(mirror))) => mirror.run(),
         Ok(None) => {}
         Err(code) => return code,
     }
@@ -80,7 +92,7 @@ pub fn main() -> u8 {
 /// This function is not inlined, because it needs 24 KiB of stack, which must be free again while
 /// the event loop runs, possibly for hours.
 #[inline(never)]
-fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
+fn execute_shim_command(starter: OwnedFd) -> Result<Option<Supervised>, u8> {
     let prepared = start::PreparedShim::prepare();
     let (command, handed) = match ShimFds::receive(&starter) {
         Ok(Some(received)) => received,
@@ -88,6 +100,14 @@ fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
         Err(_) => return Err(USAGE_EXIT_CODE),
     };
     let tasks = match command {
+        ShimCommand::StartMirror(id) => {
+            let mirror = mirror::start(id, prepared, handed, starter);
+            return mirror.map(|mirror| Some(Supervised::Mirror(Box::new(mirror)))).map_err(|_| 1);
+        }
+        ShimCommand::RescueMirror(id) => {
+            let mirror = mirror::take_over(id, prepared, handed, starter);
+            return mirror.map(|mirror| Some(Supervised::Mirror(Box::new(mirror)))).map_err(|_| 1);
+        }
         ShimCommand::Start { task_id, .. } => {
             start::run(task_id, prepared, handed, starter).map(Some)
         }
@@ -99,5 +119,5 @@ fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
     };
     // The starter received the error as a message, or, from a shim for several tasks, finds the
     // connection closed. The standard error of a shim is /dev/null.
-    tasks.map_err(|_| 1)
+    tasks.map(|tasks| tasks.map(Supervised::Tasks)).map_err(|_| 1)
 }

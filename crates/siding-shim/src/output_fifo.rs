@@ -18,9 +18,10 @@ use siding_core::sys::memory::MappedBuffer;
 use siding_core::sys::{clock, file, pipe};
 use siding_model::evidence::FIRST_SAMPLE_DELAY_MS;
 use siding_model::process::MonotonicMs;
-use siding_model::record::{OutputGap, OutputTotals};
+use siding_model::record::OutputTotals;
 
 use crate::line_monitor::LineMonitor;
+use crate::output_file::{COPY_BUFFER_BYTES, OutputFile};
 use crate::splice_store::{SpliceStore, Transferred};
 
 /// Size of the FIFO while no data flows: one page, the smallest size.
@@ -31,8 +32,6 @@ const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
 /// The largest pipe that an ordinary user can create with the default `fs.pipe-max-size`. A task
 /// can enlarge its FIFO.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
-/// Maximum number of bytes that one step moves.
-const COPY_BUFFER_BYTES: usize = 256 << 10;
 /// Maximum number of steps for each FIFO in a wake-up of the shim. They move at most 8 MiB from
 /// each FIFO, so that a burst delays the shim's other work only by milliseconds.
 const MAX_READS_PER_TICK: usize = 32;
@@ -43,12 +42,6 @@ const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
 /// at exactly the same time. The FIFO is due to shrink this long after the first sample, and may
 /// shrink this long before the sample.
 const QUIET_SLACK_MS: u64 = 50;
-/// Largest step in which the middle of the output file is released, in bytes: a multiple of all
-/// usual block sizes.
-const RELEASE_STEP_BYTES: u64 = 4 << 20;
-/// Block size to which holes are aligned, in bytes. A file system with larger blocks releases a
-/// block once a step covers it.
-const BLOCK_BYTES: u64 = 4096;
 
 /// The FIFO of a task's standard error, and the list of the parts that came from it.
 #[derive(Debug)]
@@ -89,11 +82,7 @@ fn not_found(error: io::Error) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct OutputFifo {
     fifo: OwnedFd,
-    file: OwnedFd,
-    offset: u64,
-    keep_head: u64,
-    keep_tail: u64,
-    gap: Option<OutputGap>,
+    file: OutputFile,
     lost: u64,
     /// The first failed write, with its offset, until it is recorded.
     failure: Option<(u64, io::Error)>,
@@ -120,18 +109,13 @@ impl OutputFifo {
         keep_head: u64,
         keep_tail: u64,
     ) -> io::Result<Self> {
-        let offset = file::metadata(&file)?.len;
+        let file = OutputFile::new(file, keep_head, keep_tail)?;
         // The call fails with EBUSY if the pipe holds more than a page (fcntl(2)). In that case,
         // the pipe should stay large for now.
         let _best_effort = pipe::set_size(&fifo, QUIET_PIPE_BYTES);
-        let gap = siding_core::output::find_gap(&file, offset, align_up(keep_head));
         Ok(Self {
             fifo,
             file,
-            offset,
-            keep_head: align_up(keep_head),
-            keep_tail,
-            gap,
             lost: 0,
             failure: None,
             failed_before: false,
@@ -159,7 +143,7 @@ impl OutputFifo {
 
     /// Returns the length of the stream so far, in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
-        self.offset
+        self.file.bytes()
     }
 
     /// Returns when to call [`Self::release_if_quiet`]; `None` once that has been done, until the
@@ -170,7 +154,7 @@ impl OutputFifo {
 
     /// Returns the length of the stream, the released range, and how many bytes were lost.
     pub(crate) const fn totals(&self) -> OutputTotals {
-        OutputTotals { bytes: self.offset, gap: self.gap, lost: self.lost }
+        OutputTotals { bytes: self.file.bytes(), gap: self.file.gap(), lost: self.lost }
     }
 
     /// Returns the first failed write with its offset, once.
@@ -181,14 +165,7 @@ impl OutputFifo {
     /// Returns the last bytes of the stream, at most `max`, as far as the file contains them; empty
     /// if the read fails.
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
-        if self.offset == 0 {
-            return Vec::new();
-        }
-        let mut bytes = vec![0; max];
-        let from = self.offset.saturating_sub(max as u64);
-        let count = file::read_at(&self.file, &mut bytes, from).unwrap_or(0);
-        bytes.truncate(count);
-        bytes
+        self.file.tail(max)
     }
 
     /// Moves the data in the FIFOs, in at most [`MAX_READS_PER_TICK`] rounds of one step for each
@@ -206,15 +183,15 @@ impl OutputFifo {
         // Both streams are moved in turn, so that neither waits for the other to be empty.
         let limit = limit.unwrap_or(u64::MAX);
         let move_both =
-            |fifo: &mut Self| fifo.offset < limit && (fifo.move_once() | fifo.move_stderr());
+            |fifo: &mut Self| fifo.bytes() < limit && (fifo.move_once() | fifo.move_stderr());
         (0..MAX_READS_PER_TICK).take_while(|_| move_both(self)).count() > 0
     }
 
     /// Moves data until the FIFOs are empty or the maximum capacity of a FIFO has been moved: a
     /// descendant that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
-        let until = self.offset + MAX_PIPE_BYTES;
-        while self.offset < until && (self.move_once() | self.move_stderr()) {}
+        let until = self.bytes() + MAX_PIPE_BYTES;
+        while self.bytes() < until && (self.move_once() | self.move_stderr()) {}
     }
 
     /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it did
@@ -265,11 +242,11 @@ impl OutputFifo {
     fn move_stderr(&mut self) -> bool {
         let Some(mut stderr) = self.stderr.take() else { return false };
         let buffered = pipe::buffered_bytes(&stderr.fifo).unwrap_or(0);
-        let count = buffered.min(self.max_piece_bytes() as u64);
+        let count = buffered.min(self.file.max_piece_bytes() as u64);
         if count > 0 {
             // Without the entry, for example on a full disk, the bytes count as standard output.
-            let _best_effort = stderr.spans.append(self.offset, count);
-            self.release_middle(count);
+            let _best_effort = stderr.spans.append(self.bytes(), count);
+            self.file.release_middle(count);
             self.store_from(&stderr.fifo, count as usize);
         }
         self.stderr = Some(stderr);
@@ -280,7 +257,7 @@ impl OutputFifo {
     fn store_from(&mut self, fifo: &OwnedFd, count: usize) {
         let mut left = count;
         while left > 0 {
-            match pipe::splice_to_file(fifo, &self.file, self.offset, left) {
+            match pipe::splice_to_file(fifo, self.file.fd(), self.bytes(), left) {
                 Ok(moved) if moved > 0 => {
                     self.record_stored(moved);
                     left -= moved;
@@ -289,7 +266,7 @@ impl OutputFifo {
                     let mut bytes = vec![0; left];
                     let read = file::read(fifo, &mut bytes).unwrap_or(0);
                     if let Some(line_monitor) = &mut self.line_monitor {
-                        line_monitor.feed(self.offset, &bytes[..read]);
+                        line_monitor.feed(self.file.bytes(), &bytes[..read]);
                     }
                     self.store(&bytes[..read]);
                     return;
@@ -301,16 +278,16 @@ impl OutputFifo {
     /// Moves data through the splice store, which lets the task write to the FIFO meanwhile. After
     /// a failed write, the splice store is dropped.
     fn move_via_stage(&mut self, splice_store: SpliceStore) -> io::Result<usize> {
-        let shared = match splice_store.tee_to_stage(&self.fifo, self.max_piece_bytes()) {
+        let shared = match splice_store.tee_to_stage(&self.fifo, self.file.max_piece_bytes()) {
             Err(error) => {
                 self.splice_store = Some(splice_store);
                 return Err(error);
             }
             Ok(shared) => shared,
         };
-        self.release_middle(shared as u64);
+        self.file.release_middle(shared as u64);
         let Transferred { bytes, failure } =
-            splice_store.store(&self.fifo, &self.file, self.offset, shared);
+            splice_store.store(&self.fifo, self.file.fd(), self.bytes(), shared);
         self.record_stored(bytes);
         match failure {
             None => self.splice_store = Some(splice_store),
@@ -322,22 +299,22 @@ impl OutputFifo {
 
     /// Moves data with splice(2). If the shim is killed meanwhile, no data is lost.
     fn splice(&mut self) -> io::Result<usize> {
-        let max_bytes = self.max_piece_bytes();
-        if self.would_overflow(max_bytes as u64) {
+        let max_bytes = self.file.max_piece_bytes();
+        if self.file.would_overflow(max_bytes as u64) {
             // The kernel reports how many bytes the pipe holds, so that no more of the middle is
             // released than necessary.
             let coming = pipe::buffered_bytes(&self.fifo)?.min(max_bytes as u64);
-            self.release_middle(coming);
+            self.file.release_middle(coming);
         }
-        let count = pipe::splice_to_file(&self.fifo, &self.file, self.offset, max_bytes)?;
+        let count = pipe::splice_to_file(&self.fifo, self.file.fd(), self.bytes(), max_bytes)?;
         self.record_stored(count);
         Ok(count)
     }
 
     /// Accounts for `count` bytes that were appended to the file, and passes them to the monitor.
     fn record_stored(&mut self, count: usize) {
-        let from = self.offset;
-        self.offset += count as u64;
+        let from = self.bytes();
+        self.file.advance(count as u64);
         if let Some(mut line_monitor) = self.line_monitor.take() {
             line_monitor.feed(from, &self.tail(count));
             self.line_monitor = Some(line_monitor);
@@ -354,70 +331,31 @@ impl OutputFifo {
         };
         let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
         if let Some(line_monitor) = &mut self.line_monitor {
-            line_monitor.feed(self.offset, &buffer[..count]);
+            line_monitor.feed(self.file.bytes(), &buffer[..count]);
         }
         self.store(&buffer[..count]);
         self.buffer = Some(buffer);
         count
     }
 
-    /// Returns how many bytes one step may move. The middle of the file is released before each
-    /// step, and a step of at most half of `keep_tail` keeps the file within its limit.
-    fn max_piece_bytes(&self) -> usize {
-        let half = usize::try_from(self.keep_tail / 2).unwrap_or(COPY_BUFFER_BYTES);
-        half.clamp(BLOCK_BYTES as usize, COPY_BUFFER_BYTES)
-    }
-
     fn store(&mut self, bytes: &[u8]) {
-        for piece in bytes.chunks(self.max_piece_bytes()) {
-            // The middle is released before the write, so that the file never exceeds its limit.
-            self.release_middle(piece.len() as u64);
-            if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
+        for piece in bytes.chunks(self.file.max_piece_bytes()) {
+            if let Err(error) = self.file.write(piece) {
                 self.record_loss(piece.len() as u64, error);
             }
-            self.offset += piece.len() as u64;
+            self.file.advance(piece.len() as u64);
         }
     }
 
     /// Counts how many of the `len` bytes of a failed write are not in the file. On a full disk,
     /// the write may have stored some of them.
     fn record_loss(&mut self, len: u64, error: io::Error) {
-        let end = file::metadata(&self.file).map_or(0, |facts| facts.len);
-        let stored = end.saturating_sub(self.offset).min(len);
+        let end = file::metadata(self.file.fd()).map_or(0, |facts| facts.len);
+        let stored = end.saturating_sub(self.bytes()).min(len);
         self.lost += len - stored;
         if !self.failed_before {
             self.failed_before = true;
-            self.failure = Some((self.offset + stored, error));
+            self.failure = Some((self.bytes() + stored, error));
         }
     }
-
-    /// Returns whether head and tail together exceed their limits when `coming` bytes are added.
-    fn would_overflow(&self, coming: u64) -> bool {
-        (self.offset + coming).saturating_sub(self.keep_tail) > self.tail_start()
-    }
-
-    /// Returns the lowest offset at which the tail can begin.
-    fn tail_start(&self) -> u64 {
-        self.gap.map_or(self.keep_head, |gap| gap.to)
-    }
-
-    /// Releases the middle of the file, so that head and tail stay within their limits when
-    /// `coming` bytes are added. Releases a step more than necessary, so that most calls have
-    /// nothing to release.
-    fn release_middle(&mut self, coming: u64) {
-        if !self.would_overflow(coming) {
-            return;
-        }
-        let due = (self.offset + coming).saturating_sub(self.keep_tail);
-        let step = RELEASE_STEP_BYTES.min(self.keep_tail / 8).max(BLOCK_BYTES);
-        let to = align_up(due.saturating_add(step)).min(self.offset / BLOCK_BYTES * BLOCK_BYTES);
-        let from = self.tail_start();
-        if to > from && file::punch_hole(&self.file, from, to - from).is_ok() {
-            self.gap = Some(OutputGap { from: self.keep_head, to });
-        }
-    }
-}
-
-const fn align_up(offset: u64) -> u64 {
-    offset.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)
 }

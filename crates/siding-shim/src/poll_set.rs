@@ -24,6 +24,10 @@ pub(crate) enum Source {
     Readiness,
     /// The task's proxy denied a host, or has ended.
     Proxy,
+    /// The remote machine of a mirror sent messages, or the connection is closed.
+    RemoteMessages,
+    /// The ssh of a mirror wrote to its standard error.
+    RemoteErrors,
     /// A client sent a request, or disconnected.
     Client(ClientId),
     /// A client connects.

@@ -106,7 +106,14 @@ fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     match ready.contains(&true).then(|| ShimFds::receive(starter))? {
         Ok(Some((ShimCommand::RescueAmong(id), handed))) => Some((id, handed)),
         Ok(
-            Some((ShimCommand::Start { .. } | ShimCommand::Rescue(_) | ShimCommand::Adopt(_), _))
+            Some((
+                ShimCommand::Start { .. }
+                | ShimCommand::Rescue(_)
+                | ShimCommand::StartMirror(_)
+                | ShimCommand::RescueMirror(_)
+                | ShimCommand::Adopt(_),
+                _,
+            ))
             | None,
         )
         | Err(_) => None,

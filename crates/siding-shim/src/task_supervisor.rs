@@ -21,7 +21,7 @@ use siding_model::protocol::ShimMessage;
 use siding_model::record::{CloseSummary, Record};
 use siding_model::signal::Signal;
 
-use crate::clients::{Client, ClientEvent, ClientId, Clients};
+use crate::clients::{Client, ClientEvent, ClientId, Clients, UNKNOWN_REQUEST};
 use crate::deadline_notice::DeadlineNoticeTimer;
 use crate::excluded_programs::release_excluded;
 use crate::failpoints;
@@ -249,9 +249,7 @@ impl TaskSupervisor {
         match self.clients.recv_event(id) {
             ClientEvent::Request(request) => self.handle_request(id, request),
             ClientEvent::Malformed => {
-                let why =
-                    "this shim does not support the request; another version of siding may have started it"
-                        .to_owned();
+                let why = UNKNOWN_REQUEST.to_owned();
                 self.clients.send_message(id, &ShimMessage::Refused { why });
             }
             ClientEvent::WouldBlock | ClientEvent::Disconnected => {}

@@ -17,6 +17,7 @@ use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::StopReport;
 use siding_model::session_host::SessionHost;
 use siding_model::size::size_in_words;
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::detail::{DetailTab, PaneLine};
@@ -160,6 +161,7 @@ fn fact_lines(
         add("host", host.label());
     }
     add("kind", view.kind.label());
+    executor_facts(view).iter().for_each(|(label, value)| add(label, value));
     if view.adopted {
         add("origin", "adopted while it was running");
     }
@@ -200,6 +202,19 @@ fn fact_lines(
         lines.extend(stop_lines(report));
     }
     lines
+}
+
+/// Returns the labels and values of the facts about a remote machine.
+fn executor_facts(view: &TaskView) -> Vec<(&'static str, String)> {
+    let unreachable = view.unreachable.as_ref();
+    [
+        ("executor", view.executor_text()),
+        ("unreachable", unreachable.map(|view| view.describe(&local_time(&view.since)))),
+        ("sent by", view.sent_by.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(label, value)| Some((label, value?)))
+    .collect()
 }
 
 /// Formats the processes that a stop has ended, and those that may be left.
@@ -283,6 +298,7 @@ fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
 #[cfg(test)]
 mod tests {
     use siding_model::sample::sample_task_view;
+    use siding_model::task_view::UnreachableView;
 
     use super::*;
     use crate::detail::wrap_lines;
@@ -335,6 +351,21 @@ mod tests {
             let lines = fact_lines(&task, None, None);
             assert!(lines.contains(&labeled("shim", text)), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn the_facts_name_the_remote_machine() {
+        let mut view = sample_task_view();
+        assert!(executor_facts(&view).is_empty());
+        view.executor = Some("build".to_owned());
+        view.machine = Some("build07".to_owned());
+        let (since, why) = ("soon".to_owned(), "ssh: timed out".to_owned());
+        view.unreachable = Some(UnreachableView { since, why, stop_pending: true });
+        let facts = [
+            ("executor", "build (build07)".to_owned()),
+            ("unreachable", "since soon, ssh: timed out; a stop is pending".to_owned()),
+        ];
+        assert_eq!(executor_facts(&view), facts);
     }
 
     #[test]

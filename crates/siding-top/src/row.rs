@@ -24,6 +24,8 @@ pub(crate) enum RowState {
     NeedsPerson,
     /// The command is running or starting.
     Running,
+    /// The command is running or starting on a remote machine that is not reachable now.
+    Unreachable,
     /// The task is being stopped.
     Stopping,
     /// The command has ended and its descendants are alive.
@@ -37,7 +39,7 @@ impl RowState {
     pub(crate) const fn symbol(self) -> char {
         match self {
             Self::NeedsPerson => '!',
-            Self::Running => '●',
+            Self::Running | Self::Unreachable => '●',
             Self::Stopping => '■',
             Self::Lingering => '◌',
             Self::Ended(group) => group.symbol(),
@@ -47,7 +49,7 @@ impl RowState {
     /// Returns the tone of the state.
     pub(crate) const fn tone(self) -> Tone {
         match self {
-            Self::NeedsPerson => Tone::Warning,
+            Self::NeedsPerson | Self::Unreachable => Tone::Warning,
             Self::Running => Tone::Busy,
             Self::Stopping | Self::Lingering => Tone::Normal,
             Self::Ended(OutcomeGroup::Succeeded) => Tone::Good,

@@ -103,6 +103,7 @@ fn row_state(task: &LiveTask) -> RowState {
     }
     match &task.view.outcome {
         Some(outcome) => RowState::Ended(outcome.group()),
+        None if task.view.unreachable.is_some() => RowState::Unreachable,
         None => match task.view.phase {
             PhaseName::Starting | PhaseName::Running => RowState::Running,
             PhaseName::Lingering => RowState::Lingering,
@@ -118,7 +119,7 @@ fn state_text(task: &LiveTask) -> String {
         (Some(PersonNeed::Deadline), _) => "ends soon",
         (Some(PersonNeed::Limit), _) => "over limit",
         (_, Some(outcome)) => return outcome.short_text(),
-        (_, None) => task.view.phase.as_str(),
+        (_, None) => task.view.live_state(),
     };
     text.to_owned()
 }
@@ -143,6 +144,9 @@ fn reason(task: &LiveTask) -> String {
 }
 
 fn running_reason(view: &TaskView) -> String {
+    if let Some(unreachable) = &view.unreachable {
+        return unreachable.why.clone();
+    }
     if let Some(breach) = view.breaches.last() {
         return breach.detail.clone();
     }

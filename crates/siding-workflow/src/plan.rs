@@ -68,6 +68,9 @@ pub struct WorkflowStep {
     pub retries: u32,
     /// The working directory, relative to the workflow's; `None` uses the workflow's directory.
     pub cwd: Option<String>,
+    /// The executor of the settings that runs the command; `None` uses the default one. A prompt
+    /// always runs on this machine.
+    pub on: Option<String>,
     /// Environment variables added to the inherited ones, including those of the matrix.
     pub env: Vec<(String, String)>,
     /// Number of steps in the longest chain of needs before this step.
@@ -217,6 +220,7 @@ fn build_step(
         retries: parse_optional(raw.retries.as_ref(), |number| values::parse_retries(*number))?
             .unwrap_or(0),
         cwd: parse_optional(raw.cwd.as_ref(), |cwd| combination.substitute("cwd", cwd))?,
+        on: parse_optional(raw.on.as_ref(), |name| values::parse_executor(name))?,
         env,
         layer: 0,
     })
@@ -239,6 +243,9 @@ fn parse_action(
             Ok(StepAction::Command(command.clone()))
         }
         (None, Some(text)) => {
+            if let Some(on) = &raw.on {
+                return Err(FileMistake::at_value(on)("`on` requires `run`".to_owned()));
+            }
             let (wrong, text) = (FileMistake::at_value(text), text.get_ref());
             values::check_not_empty("prompt", text).map_err(&wrong)?;
             let model = raw.model.as_ref().map(Spanned::get_ref).or(file.model.as_ref());

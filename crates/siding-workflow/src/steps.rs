@@ -6,7 +6,7 @@ use siding_core::processes::siding_process::SELF_EXE;
 use siding_core::store::StateDir;
 use siding_core::task::recover::{Recovery, RecoveryOutcome};
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
-use siding_core::task::run::{PreparedTask, RunError};
+use siding_core::task::run::{ExecutorChoice, PreparedTask, RunError};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
@@ -48,6 +48,10 @@ pub(super) fn prepare_task(
             (TaskKind::LocalAgent, TaskCommand::Argv { argv })
         }
     };
+    let executor = match &step.action {
+        StepAction::Command(_) => ExecutorChoice::find(step.on.as_deref(), settings)?,
+        StepAction::Prompt { .. } => None,
+    };
     let base = Path::new(cwd);
     let directory = step.cwd.as_ref().map_or_else(|| base.to_owned(), |below| base.join(below));
     let cwd = WorkingDirectory::resolve(Some(&directory))?;
@@ -56,6 +60,7 @@ pub(super) fn prepare_task(
         .name(step.id.clone())
         .timeout(step.timeout)
         .env(step.env.clone())
+        .executor(executor)
         .label_env(labels(workflow, step))
         // The remaining processes of a step are terminated when its leader exits. They could hold a
         // port, for example, that the next step needs.

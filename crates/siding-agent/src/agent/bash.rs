@@ -29,6 +29,9 @@ pub(super) struct BashArgs {
     /// Let `task_input` write to the command's standard input, which is otherwise empty.
     #[serde(default)]
     stdin: bool,
+    /// Machine that runs the command: the name of an executor in the settings.
+    #[serde(default)]
+    on: Option<String>,
     /// Start the command even if the same one already runs in the same directory.
     #[serde(default)]
     allow_duplicate: bool,
@@ -37,13 +40,14 @@ pub(super) struct BashArgs {
 impl BashArgs {
     /// Returns the arguments of the shared task tools for this command, run in `cwd`.
     pub(super) fn into_run_args(self, cwd: &Path) -> RunArgs {
-        let Self { command, run_in_background, timeout, budget, stdin, allow_duplicate } = self;
+        let Self { command, run_in_background, timeout, budget, stdin, on, allow_duplicate } = self;
         RunArgs {
             command,
             background: run_in_background,
             timeout,
             budget,
             stdin,
+            on,
             allow_duplicate,
             cwd: Some(cwd.to_owned()),
             may_start_in_background: true,

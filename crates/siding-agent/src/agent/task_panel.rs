@@ -45,7 +45,8 @@ impl TaskPanel {
                 .then(|| text::last_line(&standing))
                 .flatten(),
             is_foreground: view.placement.kind == PlacementKind::Foreground,
-            phase: (!view.is_in_progress()).then(|| view.phase.as_str()),
+            phase: (!view.is_in_progress() || view.unreachable.is_some())
+                .then(|| view.live_state()),
             elapsed_ms: view.elapsed_ms,
             expected_ms: view.expected_ms,
             command: view.display_name().to_owned(),

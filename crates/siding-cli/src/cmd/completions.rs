@@ -16,7 +16,8 @@ use crate::stdout;
 
 /// Prints a completion script for a shell.
 ///
-/// In bash, zsh and fish it also completes the ids and names of tasks, sessions and settings.
+/// In bash, zsh and fish it also completes the ids and names of tasks, sessions, settings and
+/// executors.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

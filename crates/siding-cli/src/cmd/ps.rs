@@ -1,6 +1,7 @@
 //! `siding ps`: lists tasks.
 
 mod person;
+mod remote;
 mod watch;
 
 use std::cmp::Reverse;
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// List only the tasks of this session and of its subagents
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
+    /// List the tasks of another machine: an executor of the settings, or `all` for this machine and
+    /// every executor
+    #[arg(long, value_name = "EXECUTOR", conflicts_with = "watch")]
+    on: Option<String>,
     /// Keep the list on this terminal up to date until q or Ctrl-C
     ///
     /// Killed shims are replaced only at the start.
@@ -70,7 +75,8 @@ pub(crate) struct Args {
 
 /// Returns the running tasks as `siding ps --running` lists them, after the same repair.
 pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
-    let args = Args { all: false, running: true, session: None, watch: false, json: false };
+    let args =
+        Args { all: false, running: true, session: None, on: None, watch: false, json: false };
     // A repair that failed is reported, and the tasks are listed nevertheless.
     let _logged_by_callee = context::recover_all(root)?;
     let mut views = args.collect_tasks(root, false)?.views;
@@ -80,9 +86,15 @@ pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        if self.watch {
-            return self.watch_list();
+        match self.on.as_deref() {
+            _ if self.watch => self.watch_list(),
+            Some(on) => self.list_on(on),
+            None => self.list_local(),
         }
+    }
+
+    /// Lists the tasks of this machine.
+    fn list_local(&self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let recovered = context::recover_all(&root)?;
         let is_person = !self.json && caller::is_person_at_stdout();
@@ -93,7 +105,7 @@ impl Args {
         }
         let unread = found.unreadable;
         if self.json {
-            print_json(&root, found)?;
+            render::json::print_list(json_elements(&root, found))?;
         } else if is_person {
             self.print_for_person(&root, found)?;
         } else {
@@ -104,6 +116,16 @@ impl Args {
         } else {
             ExitCode::from(exit::SIDING_FAILED)
         })
+    }
+
+    /// Returns the tasks of this machine as elements of a JSON list, and the exit code.
+    fn local_json_elements(&self) -> Result<(Vec<Vec<u8>>, ExitCode), Failure> {
+        let root = context::open_state_dir()?;
+        let is_recovered = context::recover_all(&root)?;
+        let found = self.collect_tasks(&root, false)?;
+        let is_complete = is_recovered && found.unreadable == 0;
+        let code = if is_complete { 0 } else { exit::SIDING_FAILED };
+        Ok((json_elements(&root, found), ExitCode::from(code)))
     }
 
     /// Reads the tasks. With `recent_only`, journals of tasks that ended earlier than
@@ -219,12 +241,12 @@ fn report_no_tasks() {
     errln!("siding: {NO_TASKS}");
 }
 
-/// Prints the tasks as a JSON list: first running tasks, then ended ones.
-fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
+/// Returns the tasks as elements of a JSON list: first running tasks, then ended ones.
+fn json_elements(root: &StateDir, found: TaskList) -> Vec<Vec<u8>> {
     let TaskList { mut views, ended, .. } = found;
     run_history::add_expectations(root, &mut views);
     let views = views.iter().map(render::json::to_list_element);
-    render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
+    views.chain(ended.into_iter().map(|task| task.text)).collect()
 }
 
 /// The part of a task that is stored until all tasks have been read.

@@ -50,6 +50,9 @@ use stdin_source::StdinSource;
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// Machine that runs the command: an executor of the settings (`siding executors`), or `local`
+    #[arg(long, value_name = "EXECUTOR")]
+    pub(super) on: Option<String>,
     /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
     /// `none` for a person at a terminal, otherwise blocking_budget, 15s)
     #[arg(long, value_name = "D")]

@@ -18,7 +18,7 @@ use siding_model::task_view::{TaskView, WaitView};
 use siding_model::timeline::Timeline;
 use siding_workflow::WorkflowView;
 
-use super::{adopt, config, doctor, guard, input, install, output, reap, rm, session};
+use super::{adopt, config, doctor, executors, guard, input, install, output, reap, rm, session};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -77,12 +77,13 @@ const fn json_output<T: JsonSchema>(name: &'static str, printed_by: &'static str
 }
 
 /// Every JSON output, sorted by name.
-const OUTPUTS: [JsonOutput; 26] = [
+const OUTPUTS: [JsonOutput; 27] = [
     json_output::<adopt::AdoptView>("adopt", "adopt"),
     json_output::<AgentReport>("agent", "agent --output-format json"),
     json_output::<StreamLine<'_>>("agent_stream", "agent --output-format stream-json: each line"),
     json_output::<doctor::DoctorReport>("doctor", "doctor"),
     json_output::<doctor::WatchTable>("doctor_watch", "doctor --watch"),
+    json_output::<executors::ExecutorView<'_>>("executor", "executors: each"),
     json_output::<GuardReport>("guard", "guard"),
     json_output::<guard::explain::Explanation>("guard_explain", "guard explain with a command"),
     json_output::<guard::rules::RuleView<'_>>("guard_rule", "guard rules: each; guard explain"),

@@ -9,6 +9,8 @@ pub(crate) enum TextStyle {
     Good,
     /// A failure or a needed action, in red.
     Bad,
+    /// A condition that may pass without an action, in yellow.
+    Warning,
     /// Work in progress, in cyan.
     Busy,
     /// Less important text such as titles, dimmed.
@@ -20,6 +22,7 @@ impl TextStyle {
         match self {
             Self::Good => "\x1b[32m",
             Self::Bad => "\x1b[31m",
+            Self::Warning => "\x1b[33m",
             Self::Busy => "\x1b[36m",
             Self::Faint => "\x1b[2m",
         }

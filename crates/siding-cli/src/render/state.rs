@@ -15,9 +15,9 @@ pub(super) fn format_elapsed(view: &TaskView) -> String {
     format_duration(Duration::from_millis(view.elapsed_ms))
 }
 
-/// Formats the outcome, or the phase of a task that has not ended, in one or two words.
+/// Formats the outcome, or the state of a task that has not ended, in one or two words.
 pub(super) fn short_state(view: &TaskView) -> String {
-    view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), Outcome::short_text)
+    view.outcome.as_ref().map_or_else(|| view.live_state().to_owned(), Outcome::short_text)
 }
 
 /// Returns the style in which a task's state is printed.
@@ -26,6 +26,7 @@ pub(super) fn state_style(view: &TaskView) -> TextStyle {
         Some(OutcomeGroup::Succeeded) => TextStyle::Good,
         Some(OutcomeGroup::Stopped) => TextStyle::Faint,
         Some(OutcomeGroup::Failed) => TextStyle::Bad,
+        None if view.unreachable.is_some() => TextStyle::Warning,
         None => match view.phase {
             PhaseName::Starting
             | PhaseName::Running

@@ -19,10 +19,12 @@ const MIN_COMMAND_COLUMNS: usize = 20;
 /// Minimum columns for the command in a table that leaves out columns.
 const MIN_PERSON_COMMAND_COLUMNS: usize = 12;
 /// The columns that are left out of a table without room, the least important first.
-const OMITTED_TITLES: [&str; 7] =
-    ["OUTPUT", "PORTS", "SESSION", "STARTED", "ELAPSED", "ATTENTION", "STATE"];
+const OMITTED_TITLES: [&str; 8] =
+    ["OUTPUT", "PORTS", "SESSION", "EXECUTOR", "STARTED", "ELAPSED", "ATTENTION", "STATE"];
 /// Maximum columns of a session name.
 const MAX_SESSION_COLUMNS: usize = 12;
+/// Maximum columns of the name of an executor.
+const MAX_EXECUTOR_COLUMNS: usize = 12;
 /// Maximum columns of a list of ports.
 const MAX_PORTS_COLUMNS: usize = 11;
 
@@ -55,9 +57,9 @@ impl Column {
     }
 }
 
-/// Formats a table of tasks, in the given order. The columns for attention, sessions, ports and
-/// usual durations appear only if a task has a value for them; the implicit session does not count
-/// as a value. The column for usual durations also needs enough room.
+/// Formats a table of tasks, in the given order. The columns for attention, sessions, executors,
+/// ports and usual durations appear only if a task has a value for them; the implicit session does
+/// not count as a value. The column for usual durations also needs enough room.
 ///
 /// `width` is that of the screen. On a narrow screen other columns are left out as well; a program
 /// finds all of them in the table for [`LINE_COLUMNS`], whose lines may be longer.
@@ -183,6 +185,11 @@ fn build_columns(views: &[TaskView]) -> Vec<Column> {
             one_line(view.session_id.as_str(), MAX_SESSION_COLUMNS)
         }));
     }
+    if views.iter().any(|view| view.executor.is_some()) {
+        columns.push(Column::new("EXECUTOR", views, |view| {
+            one_line(view.executor.as_deref().unwrap_or_default(), MAX_EXECUTOR_COLUMNS)
+        }));
+    }
     if views.iter().any(|view| !view.listening.is_empty()) {
         columns.push(Column::new("PORTS", views, format_ports));
     }
@@ -233,6 +240,7 @@ fn format_command(view: &TaskView, room: usize) -> String {
 mod tests {
     use siding_model::evidence::WhyVerdict;
     use siding_model::outcome::Outcome;
+    use siding_model::task_view::UnreachableView;
 
     use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
     use super::*;
@@ -255,6 +263,25 @@ mod tests {
             "ID              STATE    ELAPSED  SESSION  PORTS        OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running      15s  s1       3000,65535…  1.4KiB  [web] npm test\n"
         );
+    }
+
+    #[test]
+    fn a_remote_task_shows_its_executor_and_an_interruption() {
+        let mut remote = TaskView { executor: Some("build".to_owned()), ..running_task() };
+        remote.unreachable = Some(UnreachableView {
+            since: remote.started_at.clone(),
+            why: "ssh: timed out".to_owned(),
+            stop_pending: false,
+        });
+        let views = [remote, running_task()];
+        assert_eq!(
+            task_table(&views, ColorMode::Off, LINE_COLUMNS),
+            "ID              STATE        ELAPSED  EXECUTOR  OUTPUT  COMMAND\n\
+             b-4k7q0n2m8x5t  unreachable      15s  build     1.4KiB  npm test\n\
+             b-4k7q0n2m8x5t  running          15s            1.4KiB  npm test\n"
+        );
+        let colored = task_table(&views, ColorMode::On, LINE_COLUMNS);
+        assert!(colored.contains("\x1b[33munreachable\x1b[m"), "{colored:?}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The output of `siding show`: one task on one screen.
 
+mod executor;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -79,7 +81,7 @@ impl TaskScreen {
                 &outcome.to_string(),
                 self.columns.saturating_sub(16).max(MIN_VALUE_COLUMNS),
             ),
-            None => view.phase.as_str().to_owned(),
+            None => view.live_state().to_owned(),
         };
         let state = self.color.apply(state::state_style(view), &state);
         self.text.push_str(&format!("{}  {state}\n", view.task_id));
@@ -110,6 +112,7 @@ impl TaskScreen {
             };
             self.add_words("adopted", &how);
         }
+        self.add_executor(view);
         let session = one_line(view.session_id.as_str(), self.value_columns());
         self.add_line("session", &session);
         for (label, id) in [("inside", view.parent_task), ("same as", view.duplicate_of)] {

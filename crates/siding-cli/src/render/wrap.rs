@@ -13,7 +13,7 @@ const NOTE_INDENT: &str = "        ";
 /// Wraps an untrusted text into at most `lines` lines of `columns` columns each, escaped for
 /// printing. Lines are broken between words, or inside a word that is longer than a line. Omitted
 /// text is replaced by `…`.
-pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<String> {
+pub(crate) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let mut wrapped = wrap_text(&one_line(text, usize::MAX), columns);
     if wrapped.len() > lines {
         let rest = wrapped.split_off(lines.saturating_sub(1));

@@ -393,11 +393,12 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
     }
 }
 
-/// Returns the process ids of a task, none if it has ended: the descendants of its shim and, if
-/// there are none or a takeover has happened, the processes that [`processes_without_shim`] finds.
+/// Returns the process ids of a task, none if it has ended or runs on another machine: the
+/// descendants of its shim and, if there are none or a takeover has happened, the processes that
+/// [`processes_without_shim`] finds.
 #[must_use]
 pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
-    if !state.is_live() {
+    if !state.is_live() || state.spec.is_remote() {
         return Vec::new();
     }
     let mut pids = shim_descendants(root, state).unwrap_or_default();
@@ -413,9 +414,13 @@ pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
 }
 
 /// Returns the process ids of the descendants of a task's shim that belong to the task; `None` if
-/// the shim does not run. After a takeover, processes of the task may have other ancestors.
+/// the shim does not run. After a takeover, processes of the task may have other ancestors. The
+/// descendants of a mirror's shim do not belong to its task, but to the connection.
 #[must_use]
 pub fn shim_descendants(root: &StateDir, state: &TaskState) -> Option<Vec<i32>> {
+    if state.spec.is_remote() {
+        return procfs::is_running(state.shim).then(Vec::new);
+    }
     let own = state.spec.task_id.birthmark();
     procfs::is_running(state.shim)
         .then(|| procfs::descendants(state.shim.pid, |pid| is_of_other_task(root, own, pid)))

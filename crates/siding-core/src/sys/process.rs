@@ -20,6 +20,15 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(own))?)
 }
 
+/// Leaves orphans among the descendants of this process to init again.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn resign_subreaper() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(None)?)
+}
+
 /// Held during [`probe_subreaper`], so that a concurrent probe does not take the state of another
 /// probe for the earlier state.
 static SUBREAPER_PROBE: Mutex<()> = Mutex::new(());

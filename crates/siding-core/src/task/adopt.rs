@@ -398,6 +398,8 @@ fn adoption_spec(
         same_key: task_id.to_string(),
         duplicate_of: None,
         separate_stderr: false,
+        executor: None,
+        sent_by: None,
         trace_parent: starter_trace_parent(),
         log_journald: terms.log_journald,
         monitor: None,

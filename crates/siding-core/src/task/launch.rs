@@ -44,6 +44,11 @@ pub enum ShimCommand {
     /// comes in its own packet until the starter closes its socket, and the shim answers each
     /// packet before the next is sent.
     RescueAmong(TaskId),
+    /// Send a new task to another machine, and become its mirror. The memory file holds a
+    /// [`TaskPayload`], whose environment are the variables for the other machine.
+    StartMirror(TaskId),
+    /// Take the mirror of a task over from a shim that was killed. The memory file is empty.
+    RescueMirror(TaskId),
     /// Adopt a process that is already marked. The memory file holds an [`Adoption`]. The task has
     /// no directory yet: see [`ShimFds::into_adoption`].
     Adopt(TaskId),
@@ -173,6 +178,10 @@ impl IdleShim {
         stdin: Option<BorrowedFd<'_>>,
     ) -> io::Result<ShimConnection> {
         let payload = TaskPayload::encode_payload(spec, environment)?;
+        if spec.is_remote() {
+            let command = ShimCommand::StartMirror(spec.task_id);
+            return self.send_command(command, root, &dir, &payload);
+        }
         let proxy = match &spec.net {
             NetPolicy::Allow(hosts) => Some(proxy::start(hosts, spec.task_id)?),
             NetPolicy::Unrestricted
@@ -209,6 +218,21 @@ impl IdleShim {
             task.dir(),
             &encode_processes(found)?,
         )
+    }
+
+    /// Makes this shim take over the mirror of a task whose shim is dead, and passes the task's lock
+    /// to it.
+    ///
+    /// # Errors
+    ///
+    /// See [`Self::start_task`].
+    pub fn take_over_mirror(
+        self,
+        root: &StateDir,
+        task: &LockedTask,
+    ) -> io::Result<ShimConnection> {
+        let id = task.dir().id();
+        self.send_command(ShimCommand::RescueMirror(id), root, task.dir(), &[])
     }
 
     /// Uses the shim for a takeover of several tasks, which the caller then adds one by one with

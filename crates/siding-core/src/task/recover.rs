@@ -105,8 +105,11 @@ pub enum RecoverError {
 #[derive(Debug)]
 struct ShimlessTask {
     locked: LockedTask,
-    /// The living processes of the task that the scan found; at least one.
+    /// The living processes of the task that the scan found: at least one, unless the task runs on
+    /// another machine.
     processes: Vec<ProcRef>,
+    /// Whether the task runs on another machine, so that the new shim becomes its mirror.
+    is_remote: bool,
     /// The session whose end stops the task. `None` for a task with `--keep` or in the implicit
     /// session.
     session: Option<SessionId>,
@@ -242,6 +245,12 @@ impl<'r> Recovery<'r> {
             clear_ended(self.root, locked.dir(), state);
             return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
         }
+        if state.spec.is_remote() {
+            // The task continues on the other machine, whatever happened to this one.
+            let orphan =
+                ShimlessTask { locked, processes: Vec::new(), is_remote: true, session: None };
+            return Ok(RecoveryStep::Shimless(orphan));
+        }
         if state.boot != self.boot {
             let why = "the machine was restarted while it ran".to_owned();
             return self
@@ -259,15 +268,23 @@ impl<'r> Recovery<'r> {
         let spec = &state.spec;
         let session =
             (!spec.keep && !spec.session_id.is_implicit()).then(|| spec.session_id.clone());
-        Ok(RecoveryStep::Shimless(ShimlessTask { locked, processes: found, session }))
+        Ok(RecoveryStep::Shimless(ShimlessTask {
+            locked,
+            processes: found,
+            is_remote: false,
+            session,
+        }))
     }
 
     /// Starts a new shim, which takes the task over.
     fn start_takeover(&self, orphan: &ShimlessTask) -> Result<RecoveryOutcome, RecoverError> {
-        let ShimlessTask { locked, processes: found, .. } = orphan;
+        let ShimlessTask { locked, processes: found, is_remote, .. } = orphan;
         let id = locked.dir().id();
         let link = IdleShim::start(self.program)
-            .and_then(|shim| shim.take_over(self.root, locked, found))
+            .and_then(|shim| match is_remote {
+                true => shim.take_over_mirror(self.root, locked),
+                false => shim.take_over(self.root, locked, found),
+            })
             .map_err(|source| io_error(id, "start a new shim", source))?;
         await_takeover(id, &link)
     }

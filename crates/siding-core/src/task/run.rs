@@ -7,14 +7,17 @@
 
 mod environment;
 mod error;
+mod executor;
 mod foreground;
 pub mod request;
 mod shim_messages;
 mod start;
 mod stdin;
+mod working_directory;
 
 pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
+pub use executor::{ExecutorChoice, UnknownExecutor, remote_executor};
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,
 };

@@ -7,7 +7,9 @@ use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
-use siding_model::task_view::{MonitorView, OutputView, ProcessView, ReadyView, TaskView};
+use siding_model::task_view::{
+    MonitorView, OutputView, ProcessView, ReadyView, TaskView, UnreachableView,
+};
 
 use crate::output::{self, OutputSize};
 use crate::processes::cgroup::TaskGroup;
@@ -56,7 +58,7 @@ pub fn task_view(
     }
     view.attention = stalled
         .filter(|_| state.is_live())
-        .map(|stalled| AttentionView::new(stalled, clock::monotonic_now()));
+        .map(|stalled| AttentionView::new(stalled, task_clock_now(state)));
     view
 }
 
@@ -89,8 +91,12 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         pipeline_statuses: state.pipeline.clone(),
         started_at: state.started_wall.rfc3339(),
         ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
-        elapsed_ms: state.elapsed_ms(clock::monotonic_now()),
-        deadline_at: state.lifecycle.deadline().filter(|_| live).map(format_moment),
+        elapsed_ms: state.elapsed_ms(task_clock_now(state)),
+        deadline_at: state
+            .lifecycle
+            .deadline()
+            .filter(|_| live)
+            .map(|at| format_moment(at, task_clock_now(state))),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
         listening: tcp_sockets::listening_ports(pids),
@@ -106,6 +112,10 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         duplicate_of: spec.duplicate_of,
         parent_task: spec.parent_task,
         rescues: state.takeovers,
+        executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
+        machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
+        unreachable: UnreachableView::from_state(state),
+        sent_by: spec.sent_by.clone(),
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,
@@ -113,9 +123,20 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     }
 }
 
-/// Returns the wall-clock time of a future moment, computed from the current time.
-fn format_moment(moment: MonotonicMs) -> String {
-    let left = moment.ms_since(clock::monotonic_now());
+/// Returns the present time on the clock of the task's times. This machine may have been suspended
+/// or restarted while a task continued on another one, so the time of such a task follows the wall
+/// clock.
+fn task_clock_now(state: &TaskState) -> MonotonicMs {
+    if !state.spec.is_remote() {
+        return clock::monotonic_now();
+    }
+    let since_start = clock::unix_now().0.saturating_sub(state.started_wall.0);
+    state.started.plus_ms(u64::try_from(since_start).unwrap_or(0))
+}
+
+/// Returns the wall-clock time of a moment that is in the future of `now`.
+fn format_moment(moment: MonotonicMs, now: MonotonicMs) -> String {
+    let left = moment.ms_since(now);
     clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()
 }
 

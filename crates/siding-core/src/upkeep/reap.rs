@@ -150,14 +150,16 @@ enum RecordedState {
     /// The task has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
     /// The task has ended. `group` is the task's control group, if the group still exists. If the
-    /// task was `released`, the processes that carry its mark must not be terminated.
+    /// task was `released`, or ran on another machine, the processes that carry its mark must not be
+    /// terminated: in the second case they belong to the ssh connection that all tasks of the
+    /// machine share.
     Ended {
         shim: ProcRef,
         at: UnixMs,
         session: SessionId,
         notices: Vec<NoticeId>,
         group: Option<TaskGroup>,
-        released: bool,
+        keeps_marked_processes: bool,
     },
     /// The journal is missing or contains no record: the task is being started, or its command
     /// never ran.
@@ -236,10 +238,11 @@ fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
             at: state.ended_wall(),
             notices: notices.iter().map(|notice| notice.id).collect(),
             group: TaskGroup::from_task(&state).filter(TaskGroup::exists),
-            released: matches!(
-                state.lifecycle.phase(),
-                Phase::Ended { outcome: Outcome::Released { .. }, .. }
-            ),
+            keeps_marked_processes: state.spec.is_remote()
+                || matches!(
+                    state.lifecycle.phase(),
+                    Phase::Ended { outcome: Outcome::Released { .. }, .. }
+                ),
             session: state.spec.session_id,
         },
         Err(JournalReadError::Io(source)) => RecordedState::Unreadable { source },

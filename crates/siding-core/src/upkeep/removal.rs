@@ -115,9 +115,11 @@ fn lock_ended_task(root: &StateDir, id: TaskId, shim: ProcRef) -> Result<LockedT
 }
 
 /// Returns whether processes of an ended task may still run. Those of a released task do not count:
-/// siding no longer supervises them, and they keep the task's birthmark.
+/// siding no longer supervises them, and they keep the task's birthmark. A task that ran on another
+/// machine has no processes on this one.
 fn may_have_processes(root: &StateDir, state: &TaskState, group: Option<&TaskGroup>) -> bool {
-    if matches!(state.lifecycle.outcome(), Some(Outcome::Released { .. })) {
+    let is_released = matches!(state.lifecycle.outcome(), Some(Outcome::Released { .. }));
+    if is_released || state.spec.is_remote() {
         return false;
     }
     if group.is_some_and(TaskGroup::is_populated) {

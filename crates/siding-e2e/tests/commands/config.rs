@@ -8,7 +8,7 @@ use crate::support::{
     sandbox, siding_on_controlling_terminal, write,
 };
 
-fn write_user_config(sandbox: &Sandbox, text: &str) {
+pub(crate) fn write_user_config(sandbox: &Sandbox, text: &str) {
     let dir = sandbox.home().join(".config/siding");
     std::fs::create_dir_all(&dir).expect("test directory");
     std::fs::write(dir.join("config.toml"), text).expect("test directory");

@@ -9,6 +9,7 @@ mod deadline_notice;
 mod doctor;
 mod documents;
 mod eighty_columns;
+mod executors;
 mod export_otlp;
 mod extend;
 mod guard;

@@ -35,6 +35,7 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
             "--min-available",
             "--name",
             "--net",
+            "--on",
             "--on-leader-exit",
             "--on-limit",
             "--on-timeout",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Lifecycle, LifecycleEffect, LifecyclePolicy, Phase, StopReason};
 use crate::process::MonotonicMs;
+use crate::spec::TaskSpec;
 
 impl Lifecycle {
     /// Returns this state with a deadline and a cap counted from `now`, unless the task already has
@@ -17,6 +18,12 @@ impl Lifecycle {
         let deadline = now.plus_ms(self.policy.deadline_ms).min(cap);
         let policy = LifecyclePolicy { cap, ..self.policy.clone() };
         Self { deadline: Some(deadline), policy, ..self.clone() }
+    }
+
+    /// Returns the state of a mirror whose remote task started at `started`. The placement stays,
+    /// because the caller waits at the mirror.
+    pub(crate) fn with_start(&self, spec: &TaskSpec, started: MonotonicMs) -> Self {
+        Self { placement: self.placement, phase: self.phase.clone(), ..Self::new(spec, started) }
     }
 
     /// Stops a task whose deadline has passed.

@@ -251,6 +251,7 @@ impl Tally {
             | Record::Matched { .. }
             | Record::Resumed { .. }
             | Record::Expiring { .. }
+            | Record::Remote(_)
             | Record::Ready(_)
             | Record::Closed(_) => {}
         }

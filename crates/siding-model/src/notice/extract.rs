@@ -349,6 +349,8 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         | Record::Rescued { .. }
         // `keep_last_stall` removes the notice of the stall that this record ends.
         | Record::Resumed { .. }
+        // An interrupted connection is a state of the task, which lists show.
+        | Record::Remote(_)
         // Output readers report lost output.
         | Record::OutputLost { .. }
         // The notice comes from the event that ended the task.

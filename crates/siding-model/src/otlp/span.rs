@@ -223,6 +223,7 @@ fn span_event(record: &Record) -> Option<(MonotonicMs, SpanEvent)> {
         Record::Accepted(_)
         | Record::Matched { .. }
         | Record::Expiring { .. }
+        | Record::Remote(_)
         | Record::Closed(_) => return None,
     };
     Some((at, SpanEvent { name, attributes }))

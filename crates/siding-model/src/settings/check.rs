@@ -1,6 +1,7 @@
 //! Constraints on the values of single keys, in addition to the type. The error is a text that says
 //! which values are allowed.
 
+use crate::executor::is_executor_name;
 use crate::signal::Signal;
 
 /// Accepts every value.
@@ -29,5 +30,14 @@ pub(super) fn require_program_name<S: AsRef<str>>(name: &S) -> Result<(), &'stat
         Err("the name or path of a shell, such as `bash`")
     } else {
         Ok(())
+    }
+}
+
+/// Rejects a text that cannot be the name of an executor.
+pub(super) fn require_executor_name<S: AsRef<str>>(name: &S) -> Result<(), &'static str> {
+    if is_executor_name(name.as_ref()) {
+        Ok(())
+    } else {
+        Err("`local`, or the name of an executor: 1 to 40 letters, digits, dashes and underscores")
     }
 }

@@ -3,13 +3,18 @@
 
 use std::time::Duration;
 
-use super::check::{accept_any, require_nonzero, require_program_name, require_terminating_signal};
+use super::check::{
+    accept_any, require_executor_name, require_nonzero, require_program_name,
+    require_terminating_signal,
+};
+use super::executors::Executors;
 use super::host_budget::HostBudget;
 use super::merge::{InvalidSetting, KeyLock, LayerValue, SettingsWarning};
 use super::origin::{Origin, SettingSource};
 use super::suggest::nearest_key;
 use super::value::{AssistantMode, RawValue, Value, ValueError, printable};
 use super::webhook::Webhook;
+use crate::executor::LOCAL_EXECUTOR;
 use crate::host::default_excluded_programs;
 use crate::limits::OnLimit;
 use crate::net::NetPolicy;
@@ -228,6 +233,10 @@ settings! {
     WatchSent watch_sent: Bytes = Bytes::gib(1), accept_any, Project;
     /// The part of the network that a task may reach. A project can only restrict it.
     Net net: NetPolicy = NetPolicy::Unrestricted, accept_any, Project;
+    /// Machines on which commands can run over ssh: a table `[executor.NAME]` for each.
+    Executor executor: Executors = Executors::default(), accept_any, UserOnly;
+    /// Executor of a command whose call names none; `local` is this machine.
+    DefaultExecutor default_executor: String = LOCAL_EXECUTOR.to_owned(), require_executor_name, Project;
     /// Size of the beginning of a task's output that is kept.
     OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), accept_any, Project;
     /// Size of the end of a task's output that is kept.

@@ -232,6 +232,8 @@ impl SettingsWarning {
     fn beyond_project(key: Key) -> &'static str {
         if key == Key::NotifyWebhook {
             "a project must not send your notices anywhere"
+        } else if key == Key::Executor {
+            "a project must not send your commands anywhere"
         } else {
             "it also affects other projects"
         }

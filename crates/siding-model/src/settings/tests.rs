@@ -106,6 +106,8 @@ fn the_built_in_values_are_the_documented_ones() {
             "watch_connection_age=30m",
             "watch_sent=1GiB",
             "net=host",
+            "executor=none",
+            "default_executor=local",
             "output_keep_head=8MiB",
             "output_keep_tail=56MiB",
             "output_max_bytes=32KiB",
@@ -160,6 +162,7 @@ fn values_of_every_kind_are_parsed() {
         (Key::MaxSent, RawValue::Integer(7)),
         (Key::MaxOutputRate, text_value(" 2MiB/s ")),
         (Key::OnLimit, text_value("stop")),
+        (Key::DefaultExecutor, text_value("build")),
     ] {
         layer.set(key, &raw, user_source()).expect("a legal value");
     }
@@ -173,6 +176,7 @@ fn values_of_every_kind_are_parsed() {
     assert_eq!(settings.output_keep_head, Bytes(0));
     assert_eq!(settings.output_keep_tail, Bytes::gib(1));
     assert_eq!(settings.retention_tasks, 5);
+    assert_eq!(settings.default_executor, "build");
     let limits = Limits {
         memory: 4 << 30,
         sent: 7,
@@ -252,6 +256,8 @@ fn errors_name_source_key_value_and_allowed_values() {
         (Key::Shell, text_value(" "), "such as `bash`"),
         (Key::Shell, text_value("ba\0sh"), "ba\\x00sh"),
         (Key::Shell, RawValue::Integer(1), "a text in quotes"),
+        (Key::DefaultExecutor, text_value(""), "`local`, or the name of an executor"),
+        (Key::DefaultExecutor, text_value("me@build"), "`local`, or the name of an executor"),
         (Key::Settle, text_value("\x1b[2J"), "`\\e[2J` is not a duration"),
     ] {
         let message = set_error(key, raw);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::executors::BadExecutor;
 use crate::duration::{self, DurationError};
 use crate::limits::OnLimit;
 use crate::net::BadNetPolicy;
@@ -14,6 +15,9 @@ use crate::size::{ByteRate, Bytes, SizeError};
 use crate::spec::OnLeaderExit;
 use crate::text::one_line;
 use crate::unowned::{BadOrphanRule, UnownedReapMode};
+
+/// The displayed form of an empty table.
+pub(super) const EMPTY_TABLE_WORD: &str = "none";
 
 /// A value as its source contains it, before validation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,7 +31,7 @@ pub enum RawValue {
     Boolean(bool),
     /// An array in a file, such as a list of programs.
     List(Vec<Self>),
-    /// A table in a file, which defines a rule.
+    /// A table in a file, which defines a rule, or executors by their names.
     Table(BTreeMap<String, Self>),
     /// Any other type, such as a date. The text names the type, with an article.
     Other(&'static str),
@@ -58,14 +62,22 @@ impl fmt::Display for RawValue {
                 let items: Vec<String> = items.iter().map(ToString::to_string).collect();
                 f.write_str(&items.join(", "))
             }
-            // A table is displayed as the name of the rule that it defines.
-            Self::Table(table) => match table.get("name") {
-                Some(name) => write!(f, "{name}"),
-                None => f.write_str("a table"),
-            },
+            Self::Table(table) => f.write_str(&display_table(table)),
             Self::Other(kind) => write!(f, "{kind}"),
         }
     }
+}
+
+/// Returns the name of the rule that a table defines, or the names of the tables in it, such as
+/// those of executors.
+fn display_table(table: &BTreeMap<String, RawValue>) -> String {
+    if let Some(RawValue::Text(name)) = table.get("name") {
+        return name.clone();
+    }
+    if table.is_empty() {
+        return EMPTY_TABLE_WORD.to_owned();
+    }
+    table.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// The reason why a value is invalid. The text of the error says which values are allowed.
@@ -87,6 +99,9 @@ pub enum ValueError {
     /// The network policy is malformed.
     #[error(transparent)]
     Net(#[from] BadNetPolicy),
+    /// The table of an executor is malformed.
+    #[error(transparent)]
+    Executor(#[from] BadExecutor),
     /// The key does not accept this value.
     #[error("`{found}` is not allowed here; write {allowed}")]
     NotAllowed {
@@ -100,16 +115,19 @@ pub enum ValueError {
 
 impl ValueError {
     pub(super) fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
-        // A list or table could be long, so only its type is named.
-        let found = match raw {
-            RawValue::List(_) => "an array".to_owned(),
-            RawValue::Table(_) => "a table".to_owned(),
-            RawValue::Text(_)
-            | RawValue::Integer(_)
-            | RawValue::Boolean(_)
-            | RawValue::Other(_) => printable(&raw.to_string()),
-        };
-        Self::NotAllowed { found, allowed }
+        Self::NotAllowed { found: describe_rejected(raw), allowed }
+    }
+}
+
+/// Returns a rejected value for a message, or its type if it is an array or a table, which could be
+/// long.
+pub(super) fn describe_rejected(raw: &RawValue) -> String {
+    match raw {
+        RawValue::List(_) => "an array".to_owned(),
+        RawValue::Table(_) => "a table".to_owned(),
+        RawValue::Text(_) | RawValue::Integer(_) | RawValue::Boolean(_) | RawValue::Other(_) => {
+            printable(&raw.to_string())
+        }
     }
 }
 

@@ -96,7 +96,7 @@ proptest! {
 }
 
 /// Runs a history and returns the final lifecycle with the records that a shim would have written.
-fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
+pub(crate) fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
     let mut records =
         vec![Record::Accepted(Box::new(sample_records::accepted_task(history.spec.clone())))];
     let mut life = Lifecycle::new(&history.spec, STARTED);
@@ -136,6 +136,7 @@ fn last_record_time(records: &[Record]) -> MonotonicMs {
             | Record::Expiring { .. }
             | Record::Ready(_)
             | Record::Denied { .. }
+            | Record::Remote(_)
             | Record::Closed(_),
         )
         | None => STARTED,

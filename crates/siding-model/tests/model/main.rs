@@ -9,6 +9,7 @@
 //! - `evidence`: the diagnosis of a quiet task from two samples;
 //! - `limits`, `watchdog`: the breaches that a series of samples shows;
 //! - `metrics`: the counts of journals, and the text of the metrics;
+//! - `mirror`: a remote task and its mirror, with a network that breaks at any point;
 //! - `otlp`: the spans of tasks, and the entries for the journal of systemd;
 //! - `prompts`: the detection of prompts in the last lines of output;
 //! - `notices`, `notice_views`, `reminder`: the notices of a task, and that no output of a task can
@@ -27,6 +28,7 @@ mod journal;
 mod lifecycle;
 mod limits;
 mod metrics;
+mod mirror;
 mod monitor;
 mod mutants;
 mod notice_views;

@@ -56,6 +56,8 @@ pub(crate) fn task_spec() -> TaskSpec {
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
         separate_stderr: false,
+        executor: None,
+        sent_by: None,
         trace_parent: None,
         log_journald: false,
         monitor: None,

@@ -6,7 +6,7 @@ use siding_model::record::{OutputGap, Record};
 use siding_model::sample::sample_task_view;
 use siding_model::signal::Signal;
 use siding_model::task_view::{
-    OutputView, PhaseName, ProcessView, TaskView, WaitHit, WaitReason, WaitView,
+    OutputView, PhaseName, ProcessView, TaskView, UnreachableView, WaitHit, WaitReason, WaitView,
 };
 use siding_model::wait::WaitDetail;
 
@@ -50,6 +50,14 @@ fn complete_task(outcome: Outcome) -> TaskView {
         stop_report: closed.report,
         duplicate_of: Some(sample_records::task_id()),
         parent_task: Some(sample_records::task_id()),
+        executor: Some("build".to_owned()),
+        machine: Some("build07".to_owned()),
+        unreachable: Some(UnreachableView {
+            since: "2025-11-21T22:41:13.345Z".to_owned(),
+            why: "ssh: timed out".to_owned(),
+            stop_pending: true,
+        }),
+        sent_by: Some("me@laptop".to_owned()),
         expected_ms: Some(250_000),
         expected_p90_ms: Some(310_000),
         expected_runs: Some(7),

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use siding_core::settings::{self, Environment};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
-use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError, TaskStdin};
+use siding_core::task::run::{
+    self, ExecutorChoice, LaunchResult, PreparedTask, RunError, TaskStdin,
+};
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::budget::EARLY_FAILURE_WAIT;
@@ -67,6 +69,9 @@ pub struct RunArgs {
     /// Let `input` write to its standard input, which is empty otherwise.
     #[serde(default)]
     pub stdin: bool,
+    /// Machine that runs it: the name of an executor in the settings.
+    #[serde(default)]
+    pub on: Option<String>,
     /// Start even if the same command already runs in the same directory.
     #[serde(default)]
     pub allow_duplicate: bool,
@@ -220,9 +225,11 @@ fn plan_run<C: CallContext>(
         )
     });
     let session_id = context.live_session().map_err(RunError::from)?;
+    let executor = ExecutorChoice::find(args.on.as_deref(), &settings).map_err(RunError::from)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
         .stdin(if args.stdin { TaskStdin::Pipe } else { TaskStdin::Null })
         .wait_for(conditions)
+        .executor(executor)
         .env(args.env.clone().into_iter().collect())
         .prepare(&context.root, &settings)?;
     Ok(RunPlan {

@@ -5,6 +5,7 @@ use siding_model::id::TaskKind;
 use siding_model::limits::Breach;
 use siding_model::outcome::{LimitKind, OutcomeGroup};
 use siding_model::sample::sample_task_view;
+use siding_model::task_view::UnreachableView;
 
 use super::*;
 
@@ -75,6 +76,16 @@ fn a_running_task_shows_its_phase_or_its_need() {
         task.view.phase = phase;
         assert_eq!(row_state(&task), state);
     }
+}
+
+#[test]
+fn an_interrupted_connection_is_the_state_with_its_reason() {
+    let mut task = running_task();
+    let (since, why) = (task.view.started_at.clone(), "ssh: timed out".to_owned());
+    task.view.unreachable = Some(UnreachableView { since, why, stop_pending: false });
+    let state = (state_text(&task), row_state(&task), reason(&task));
+    let expected = ("unreachable".to_owned(), RowState::Unreachable, "ssh: timed out".to_owned());
+    assert_eq!(state, expected);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use siding_model::outcome::Outcome;
 use siding_model::person_need::is_failed_outcome;
 use siding_model::record::StopReport;
 use siding_model::size::format_size;
-use siding_model::task_view::TaskView;
+use siding_model::task_view::{TaskView, UnreachableView};
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{NavItem, Page};
@@ -67,8 +67,20 @@ fn heading(task: &LiveTask, view: &TaskView) -> Markup {
             " " (task_row::progress(view))
         }
         @if let Some(text) = task_row::need_text(task) { p.need { (format::sentence(&text)) } }
+        @if let Some(unreachable) = &view.unreachable { (interruption(unreachable)) }
         @if let Some(outcome) = view.outcome.as_ref().filter(|outcome| needs_sentence(outcome)) {
             p { (format::sentence(&one_line(&outcome.to_string(), 300))) }
+        }
+    }
+}
+
+/// Returns the sentence about an interrupted connection to the remote machine of a task.
+fn interruption(unreachable: &UnreachableView) -> Markup {
+    html! {
+        p.need {
+            "Unreachable since " (format::parsed_time_element(&unreachable.since)) ": "
+            (one_line(&unreachable.why, 300))
+            @if unreachable.stop_pending { "; a stop is pending" }
         }
     }
 }
@@ -113,6 +125,8 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
             @if view.kind == TaskKind::LocalWorkflow {
                 div { dt { "Workflow" } dd { a href={ "/workflows/" (view.task_id) } { "steps" } } }
             }
+            @if let Some(executor) = view.executor_text() { (fact("Executor", &executor)) }
+            @if let Some(sender) = &view.sent_by { (fact("Sent by", sender)) }
             (fact("Directory", &view.cwd))
             (fact("Placement", &format::words(&view.placement.kind)))
             (fact("Output", &format!("{} in {}", format_size(view.output.bytes), view.output.path)))
@@ -260,5 +274,28 @@ fn notices(context: &WebContext, task: &LiveTask) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::sample::sample_task_view;
+
+    use super::*;
+
+    #[test]
+    fn the_machine_of_a_remote_task_and_an_interruption_are_shown() {
+        let mut task = LiveTask::from_view(sample_task_view());
+        assert!(!facts(&task, &task.view).into_string().contains("Executor"));
+        task.view.executor = Some("build".to_owned());
+        task.view.machine = Some("<b>".to_owned());
+        let (since, why) = ("soon".to_owned(), "ssh: <timed out>".to_owned());
+        task.view.unreachable = Some(UnreachableView { since, why, stop_pending: true });
+        let listed = facts(&task, &task.view).into_string();
+        assert!(listed.contains("<dt>Executor</dt><dd>build (&lt;b&gt;)</dd>"), "{listed}");
+        let heading = heading(&task, &task.view).into_string();
+        let sentence = "Unreachable since soon: ssh: &lt;timed out&gt;; a stop is pending</p>";
+        assert!(heading.contains(sentence), "{heading}");
+        assert!(heading.contains("data-state=\"unreachable\">unreachable</span>"), "{heading}");
     }
 }

@@ -59,9 +59,11 @@ pub(super) fn row(task: &LiveTask) -> Markup {
 pub(super) fn state_badge(task: &LiveTask) -> Markup {
     let word = match &task.view.outcome {
         Some(outcome) => format::short_outcome(outcome),
-        None => task.view.phase.as_str().to_owned(),
+        None => task.view.live_state().to_owned(),
     };
-    html! { span.state data-state=(state_name(task)) { (word) } }
+    let is_unreachable = task.is_live() && task.view.unreachable.is_some();
+    let state = if is_unreachable { task.view.live_state() } else { state_name(task) };
+    html! { span.state data-state=(state) { (word) } }
 }
 
 fn state_name(task: &LiveTask) -> &'static str {

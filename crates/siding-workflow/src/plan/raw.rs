@@ -45,6 +45,7 @@ pub(super) struct RawStep {
     pub(super) timeout: Option<Spanned<String>>,
     pub(super) retries: Option<Spanned<i64>>,
     pub(super) cwd: Option<Spanned<String>>,
+    pub(super) on: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) env: RawEnv,
     #[serde(default)]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use siding_model::duration;
+use siding_model::executor::is_executor_name;
+use siding_model::text::one_line;
 
 use super::file::FileMistake;
 use super::raw::RawEnv;
@@ -61,6 +63,18 @@ pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
         return Err("`timeout` must not be zero; write for example `90s` or `10m`".to_owned());
     }
     Ok(time)
+}
+
+/// Validates the name of an executor. Whether the settings have one of this name is checked when the
+/// step starts.
+pub(super) fn parse_executor(name: &str) -> Result<String, String> {
+    if !is_executor_name(name) {
+        return Err(format!(
+            "`on`: `{}` is not the name of an executor; write 1 to 40 letters, digits, `-` and `_`",
+            one_line(name, 60)
+        ));
+    }
+    Ok(name.to_owned())
 }
 
 /// Validates the number of concurrent steps.

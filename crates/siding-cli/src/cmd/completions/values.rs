@@ -1,5 +1,5 @@
 //! The values that completions offer and that only the state directory and the settings know: tasks
-//! with their commands, sessions and the names of settings.
+//! with their commands, sessions, executors and the names of settings.
 
 use clap::builder::StyledStr;
 use clap::{Arg, Command};
@@ -7,8 +7,9 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::task::listing;
+use siding_model::executor::LOCAL_EXECUTOR;
 use siding_model::id::TaskId;
-use siding_model::settings::Key;
+use siding_model::settings::{Executors, Key};
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
@@ -32,6 +33,7 @@ enum ValueKind {
     EndedTasks,
     Sessions,
     SettingKeys,
+    Executors,
 }
 
 impl ValueKind {
@@ -52,26 +54,33 @@ impl ValueKind {
                 Some(Self::Sessions)
             }
             (_, "key" | "keys", "KEY") => Some(Self::SettingKeys),
+            ("executors", "names", "NAME") | (_, "on", "EXECUTOR") => Some(Self::Executors),
             _ => None,
         }
     }
 
     fn candidates(self) -> Vec<CompletionCandidate> {
-        if self == Self::SettingKeys {
-            return Key::ALL.iter().map(|key| describe(key.name(), key.about())).collect();
-        }
-        // Without a state directory there is nothing to offer, and a completion prints no error.
-        let Ok(root) = context::open_state_dir() else { return Vec::new() };
         match self {
-            Self::Tasks => task_candidates(&root, MAX_ENDED_TASKS, |_| true),
-            Self::RunningTasks => task_candidates(&root, 0, |_| true),
-            Self::EndedTasks => {
-                task_candidates(&root, MAX_ENDED_TASKS, |view| view.outcome.is_some())
+            Self::Tasks => from_state(|root| task_candidates(root, MAX_ENDED_TASKS, |_| true)),
+            Self::RunningTasks => from_state(|root| task_candidates(root, 0, |_| true)),
+            Self::EndedTasks => from_state(|root| {
+                task_candidates(root, MAX_ENDED_TASKS, |view| view.outcome.is_some())
+            }),
+            Self::Sessions => from_state(session_candidates),
+            Self::SettingKeys => {
+                Key::ALL.iter().map(|key| describe(key.name(), key.about())).collect()
             }
-            Self::Sessions => session_candidates(&root),
-            Self::SettingKeys => Vec::new(),
+            Self::Executors => executor_candidates(&context::load_valid_settings().executor),
         }
     }
+}
+
+/// Returns the candidates that the state directory determines. Without a state directory there is
+/// nothing to offer, and a completion prints no error.
+fn from_state(
+    candidates: impl FnOnce(&StateDir) -> Vec<CompletionCandidate>,
+) -> Vec<CompletionCandidate> {
+    context::open_state_dir().map(|root| candidates(&root)).unwrap_or_default()
 }
 
 /// Adds the values to the arguments of a command and of its subcommands. The parser of the program
@@ -119,7 +128,7 @@ fn task_candidates(
 fn candidates_of_task(view: &TaskView) -> Vec<CompletionCandidate> {
     let state = match &view.outcome {
         Some(outcome) => outcome.short_text(),
-        None => view.phase.as_str().to_owned(),
+        None => view.live_state().to_owned(),
     };
     let description = format!("{state}: {}", view.command);
     let candidate =
@@ -150,6 +159,12 @@ fn session_candidates(root: &StateDir) -> Vec<CompletionCandidate> {
             .tag(Some(StyledStr::from(DESCRIBED_TAG)))
     };
     listed.iter().map(candidate).collect()
+}
+
+/// Returns this machine and the executors of the settings, with their destinations.
+fn executor_candidates(executors: &Executors) -> Vec<CompletionCandidate> {
+    let remote = executors.iter().map(|(name, executor)| describe(name, &executor.host));
+    std::iter::once(describe(LOCAL_EXECUTOR, "this machine")).chain(remote).collect()
 }
 
 #[cfg(test)]
@@ -204,6 +219,7 @@ mod tests {
                 "siding config edit key"
             ]
         );
+        assert_eq!(with_kind(ValueKind::Executors), ["siding run on", "siding executors names"]);
         for path in ["run session", "ps session", "session close id", "agent resume"] {
             let path = format!("siding {path}");
             assert!(with_kind(ValueKind::Sessions).contains(&path.as_str()), "{path}");

@@ -92,6 +92,11 @@ fn set(
     value: &str,
 ) -> Result<String, Failure> {
     let refuse = |why: &dyn Display| Failure::new(why).with_hint("nothing was written");
+    if key == Key::Executor {
+        return Err(refuse(&format!(
+            "`{key}` has a table for each machine, which only `siding config edit {key}` can change"
+        )));
+    }
     if let Some(why) = find_missing_program(key, value) {
         return Err(refuse(&why));
     }
@@ -234,6 +239,13 @@ mod tests {
         assert_eq!(message, "`shell`: no directory in PATH has a program `nosuchshell`");
         let message = refused(LayerArg::User, Key::Shell, "/");
         assert_eq!(message, "`shell`: `/` is not an executable file");
+        for value in ["build", "none"] {
+            let message = refused(LayerArg::User, Key::Executor, value);
+            assert!(
+                message.ends_with("only `siding config edit executor` can change"),
+                "{message}"
+            );
+        }
         assert!(!user.exists(), "a refused value must not be written");
         assert!(!environment.home.as_ref().expect("set").join("project/.siding").exists());
         let done = set(&environment, LayerArg::System, Key::KillGrace, "5s");

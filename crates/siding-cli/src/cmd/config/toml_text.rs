@@ -57,7 +57,8 @@ pub(super) fn without_key(text: &str, key: Key) -> Result<Option<String>, TextEr
 }
 
 /// Returns the text with a comment about a key that the text does not set: what the setting means,
-/// and its present value. Returns a text that sets the key, or that is not TOML, unchanged.
+/// and its present value or its form. Returns a text that sets the key, or that is not TOML,
+/// unchanged.
 pub(super) fn with_comment(text: &str, key: Key, present: &RawValue) -> String {
     let Ok(document) = toml::parse(text) else { return text.to_owned() };
     if document.as_table().contains_key(key.name()) {
@@ -65,8 +66,23 @@ pub(super) fn with_comment(text: &str, key: Key, present: &RawValue) -> String {
     }
     let about = stdout::wrap_indented(key.about(), 0, COMMENT_COLUMNS);
     let mut lines: Vec<String> = about.lines().map(|line| format!("# {line}")).collect();
-    lines.push(format!("# {key} = {}", render(present)));
+    lines.extend(commented_example(key, present));
     with_line(text, document.as_table(), &lines.join(newline(text)))
+}
+
+/// Returns the comment lines that set a key to its present value. For a key with a table for each
+/// machine, they show the form of one table.
+fn commented_example(key: Key, present: &RawValue) -> Vec<String> {
+    match present {
+        RawValue::Table(_) => {
+            vec![format!("# [{key}.NAME]"), "# host = \"USER@MACHINE\"".to_owned()]
+        }
+        RawValue::Text(_)
+        | RawValue::Integer(_)
+        | RawValue::Boolean(_)
+        | RawValue::List(_)
+        | RawValue::Other(_) => vec![format!("# {key} = {}", render(present))],
+    }
 }
 
 /// The position of a key and of its value in a text.
@@ -194,5 +210,11 @@ mod tests {
         assert_eq!(text, format!("shell = 'sh'\n# {about}\n# kill_grace = \"10s\"\n"));
         assert_eq!(with_comment(&text, Key::Shell, &present), text);
         assert_eq!(with_comment("oops", Key::Shell, &present), "oops");
+        let none = Settings::default().value(Key::Executor);
+        let text = with_comment("shell = 'sh'\n[locked]\nshell = true\n", Key::Executor, &none);
+        let example = "# [executor.NAME]\n# host = \"USER@MACHINE\"\n[locked]\n";
+        assert!(text.contains(example), "{text}");
+        let used = text.replace("# [executor.NAME]", "[executor.build]").replace("# host", "host");
+        assert!(toml::parse(&used).is_ok(), "{used}");
     }
 }

@@ -11,12 +11,13 @@ use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
-use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
+use siding_core::task::run::{BaseEnvironment, ExecutorChoice, LaunchResult, PreparedTask};
 use siding_core::task::shim_client::ShimConnection;
 use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::duration::format_duration;
 use siding_model::flow_control::report_step_bytes;
+use siding_model::id::TaskKind;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, Settings};
@@ -70,15 +71,9 @@ impl RunPlan {
 /// Checks the arguments, and decides the placement, the budget and the deadline of the task.
 pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> {
     let settings = siding_core::settings::load(&settings_sources(args))?;
-    if args.background && !settings.background_tasks {
-        return Err(Failure::new("--background: background tasks are turned off")
-            .with_hint("see `siding config show background_tasks`, or run without --background"));
-    }
-    if !args.wait_for.is_empty() && !settings.background_tasks {
-        return Err(Failure::new("--wait-for: a ready command continues in the background, and background tasks are turned off")
-            .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
-    }
+    check_background_tasks(args, &settings)?;
     let command = parse_command(args, &settings)?;
+    let executor = choose_executor(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
     // `--json` is for programs, even at a terminal.
@@ -93,6 +88,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     );
     let (stdin, stdin_note) = args.stdin.open(is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
+    let is_remote = executor.is_some();
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
     let request = match args.id {
         Some(id) => request.id(id),
@@ -101,7 +97,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let task = request
         .name(task_name(args)?)
         .stdin(stdin)
-        .separate_stderr(is_person && !args.background && has_two_outputs())
+        .separate_stderr(!is_remote && is_person && !args.background && has_two_outputs())
+        .executor(executor)
         .timeout(times.timeout)
         .deadline_from_background(is_person && !requests_deadline(args))
         .keep(args.keep)
@@ -115,6 +112,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
     let notes = notes.chain(remarks.into_iter().flatten()).collect();
     let waits_for_reader = is_person
+        && !is_remote
         && task.spec().placement == Placement::Foreground
         && args.shown_output() == ShownOutput::Output;
     let report_step = waits_for_reader.then(|| report_step_bytes(task.spec().keep_tail));
@@ -135,6 +133,19 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         can_hand_over: settings.background_tasks,
         notes,
     })
+}
+
+/// Rejects the arguments that need background tasks if the settings turn these off.
+fn check_background_tasks(args: &Args, settings: &Settings) -> Result<(), Failure> {
+    if args.background && !settings.background_tasks {
+        return Err(Failure::new("--background: background tasks are turned off")
+            .with_hint("see `siding config show background_tasks`, or run without --background"));
+    }
+    if !args.wait_for.is_empty() && !settings.background_tasks {
+        return Err(Failure::new("--wait-for: a ready command continues in the background, and background tasks are turned off")
+            .with_hint("see `siding config show background_tasks`, or run without --wait-for"));
+    }
+    Ok(())
 }
 
 /// Returns the sources of the settings. The flags are the last source, so they take precedence,
@@ -241,6 +252,15 @@ fn requested_wait(args: &Args) -> WaitRequest {
         (Some(_), _) | (None, Some(_)) => WaitRequest::Budget,
         (None, None) => WaitRequest::Unspecified,
     }
+}
+
+/// Returns the executor that `--on` names, otherwise the default one; `None` for this machine.
+/// siding's own programs, such as agents, always run on this machine.
+fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorChoice>, Failure> {
+    if args.kind != TaskKind::LocalBash {
+        return Ok(None);
+    }
+    Ok(ExecutorChoice::find(args.on.as_deref(), settings)?)
 }
 
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and

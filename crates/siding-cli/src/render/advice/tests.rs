@@ -5,7 +5,7 @@ use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::process::UnixMs;
 use siding_model::record::{EndedProcess, StopReport, Survivor};
 use siding_model::signal::Signal;
-use siding_model::task_view::{PhaseName, PlacementKind, PlacementView};
+use siding_model::task_view::{PhaseName, PlacementKind, PlacementView, UnreachableView};
 use siding_model::text::one_line;
 
 use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_breach, sample_process};
@@ -82,6 +82,31 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert!(text.contains("in the background (usually takes 4m 10s)\n"), "{text}");
     let asked = persons_text(&with_reason(Some(BackgroundReason::Asked)));
     assert!(asked.starts_with("running in the background\nsiding wait, "), "{asked}");
+}
+
+#[test]
+fn an_interrupted_connection_is_explained_first() {
+    let unreachable = UnreachableView {
+        since: "2025-11-21T22:41:20.000Z".to_owned(),
+        why: "ssh: connect to host gpu: timed out\u{1b}[2J".to_owned(),
+        stop_pending: false,
+    };
+    let mut view = TaskView { executor: Some("gpu".to_owned()), ..running_task() };
+    view.unreachable = Some(unreachable);
+    assert!(advice_text(&view).contains("); it may have been started there, and siding"));
+    view.machine = Some("gpu3".to_owned());
+    let text = advice_text(&view);
+    let begin = "its executor gpu has been unreachable for 7s (ssh: connect to host gpu: timed \
+                 out\\e[2J); it continues there, and siding tries to connect again; still running";
+    assert!(text.starts_with(begin), "{text}");
+    if let Some(unreachable) = &mut view.unreachable {
+        unreachable.stop_pending = true;
+    }
+    let text = advice_text(&view);
+    assert!(
+        text.contains("; it is stopped there as soon as the connection is restored;"),
+        "{text}"
+    );
 }
 
 #[test]

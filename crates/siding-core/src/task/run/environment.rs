@@ -37,6 +37,10 @@ pub enum BaseEnvironment {
 /// Returns the complete environment of the command as `NAME=value` strings.
 pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunError> {
     let PreparedTask { spec, env, base_environment, .. } = task;
+    if spec.is_remote() {
+        // The remote machine adds the variables of its login, its policy and its task.
+        return env.iter().map(|(name, value)| assignment(name.as_ref(), value.as_ref())).collect();
+    }
     let mut variables = base_variables(*base_environment);
     // A relative path would name another directory for commands that the task runs in another
     // working directory.

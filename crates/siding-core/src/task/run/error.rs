@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use siding_model::id::BadSessionId;
 
+use super::executor::UnknownExecutor;
 use crate::net::policy::UnenforceablePolicy;
 use crate::session::SessionError;
 use crate::store::StoreError;
@@ -28,6 +29,23 @@ pub enum RunError {
     /// The network policy cannot be enforced on this system.
     #[error(transparent)]
     Net(#[from] UnenforceablePolicy),
+    /// No executor has the requested name.
+    #[error(transparent)]
+    Executor(#[from] UnknownExecutor),
+    /// The task would run on another machine and read local input.
+    #[error(
+        "a command on {executor} gets no standard input from this machine; let it read a file there"
+    )]
+    RemoteInput {
+        /// Name of the executor.
+        executor: String,
+    },
+    /// The task would run on another machine without the variables of a login.
+    #[error("a command on {executor} always gets the variables of its login there")]
+    RemoteEnvironment {
+        /// Name of the executor.
+        executor: String,
+    },
     /// No random number was available, or tasks are nested too deeply for another id.
     #[error("could not create a task id: {0}")]
     Id(io::Error),

@@ -1,9 +1,9 @@
 //! The request for a task. The settings supply everything that the request does not specify.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::time::Duration;
 
+use siding_model::executor::RemoteExecutor;
 use siding_model::fnv::Fnv1a;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
@@ -20,8 +20,10 @@ use siding_model::wait::Condition;
 
 use super::environment::BaseEnvironment;
 use super::error::RunError;
+use super::executor::ExecutorChoice;
 use super::start::PreparedTask;
 use super::stdin::TaskStdin;
+pub use super::working_directory::WorkingDirectory;
 use crate::net::policy;
 use crate::session;
 use crate::store::StateDir;
@@ -68,6 +70,7 @@ pub struct TaskRequest {
     net: Option<NetPolicy>,
     is_quiet_by_design: bool,
     separate_stderr: bool,
+    executor: Option<ExecutorChoice>,
 }
 
 /// Whether the task receives a new id or an existing one.
@@ -108,6 +111,7 @@ impl TaskRequest {
             net: None,
             is_quiet_by_design: false,
             separate_stderr: false,
+            executor: None,
         }
     }
 
@@ -150,6 +154,14 @@ impl TaskRequest {
     /// see [`StderrSpans`](crate::output::StderrSpans).
     pub const fn separate_stderr(mut self, separate: bool) -> Self {
         self.separate_stderr = separate;
+        self
+    }
+
+    /// Sets the remote machine that runs the command. The working directory is then mapped to one of
+    /// that machine. The command receives the variables of its login there, those that the settings
+    /// send, and those of [`Self::env`] and [`Self::label_env`].
+    pub fn executor(mut self, executor: Option<ExecutorChoice>) -> Self {
+        self.executor = executor;
         self
     }
 
@@ -239,18 +251,26 @@ impl TaskRequest {
     /// # Errors
     ///
     /// [`RunError::Id`]; [`RunError::Net`] if the network policy of the settings cannot be enforced
-    /// on this system, even if the task is exempt from this policy.
-    pub fn prepare(self, root: &StateDir, settings: &Settings) -> Result<PreparedTask, RunError> {
+    /// on this system, even if the task is exempt from this policy. [`RunError::RemoteInput`] and
+    /// [`RunError::RemoteEnvironment`] for a task that runs on another machine.
+    pub fn prepare(
+        mut self,
+        root: &StateDir,
+        settings: &Settings,
+    ) -> Result<PreparedTask, RunError> {
         let task_id = match self.identity {
             Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
             Identity::Existing(id) => id,
         };
+        let executor = self.apply_executor()?;
         let same_key = self.same_key(task_id);
         let Self { command, cwd, session_id, name, stdin, placement, keep, .. } = self;
         let (signal, grace) = self.stop.unwrap_or((settings.kill_signal, settings.kill_grace));
         let stall_after =
             if self.is_quiet_by_design { Duration::ZERO } else { settings.stall_after };
-        policy::check_enforceable(&settings.net)?;
+        if executor.is_none() {
+            policy::check_enforceable(&settings.net)?;
+        }
         let spec = TaskSpec {
             task_id,
             session_id,
@@ -258,7 +278,7 @@ impl TaskRequest {
             name,
             same_key,
             command,
-            cwd: cwd.0,
+            cwd: cwd.into(),
             stdin: stdin.mode(),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
@@ -284,6 +304,8 @@ impl TaskRequest {
             keep_tail: settings.output_keep_tail.0,
             duplicate_of: None,
             separate_stderr: self.separate_stderr,
+            executor: executor.map(Box::new),
+            sent_by: None,
             trace_parent: starter_trace_parent(),
             log_journald: settings.log_journald,
             monitor: self.monitor,
@@ -291,6 +313,15 @@ impl TaskRequest {
         };
         let env = self.env.into_iter().chain(self.label_env).collect();
         Ok(PreparedTask { spec, env, base_environment: self.base_environment, stdin })
+    }
+
+    /// Adapts the directory and the variables to the remote machine. Returns that machine.
+    fn apply_executor(&mut self) -> Result<Option<RemoteExecutor>, RunError> {
+        let Some(choice) = &self.executor else { return Ok(None) };
+        choice.check_stdin(&self.stdin)?;
+        self.env.splice(..0, choice.sent_variables(self.base_environment)?);
+        self.cwd = choice.directory(&self.cwd);
+        Ok(Some(choice.to_remote()))
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
@@ -318,6 +349,9 @@ impl TaskRequest {
             TaskStdin::Pipe => add("", "stdin"),
             TaskStdin::Inherit(_) => add("stdin", &task_id.to_string()),
         }
+        if let Some(executor) = &self.executor {
+            add("on", executor.name());
+        }
         match &self.command {
             TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
             TaskCommand::Shell { .. } | TaskCommand::Argv { .. } => {}
@@ -333,42 +367,6 @@ impl TaskRequest {
 /// `TRACEPARENT`. An invalid value is ignored, because other programs read this variable too.
 pub(crate) fn starter_trace_parent() -> Option<TraceParent> {
     std::env::var("TRACEPARENT").ok()?.parse().ok()
-}
-
-/// The absolute path of a directory that this process may enter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkingDirectory(String);
-
-impl WorkingDirectory {
-    /// Resolves the requested directory, or the working directory of this process for `None`.
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::Directory`].
-    pub fn resolve(requested: Option<&Path>) -> Result<Self, RunError> {
-        let named = requested.unwrap_or(Path::new("."));
-        let bad = |why: &dyn std::fmt::Display| RunError::Directory {
-            path: named.to_owned(),
-            why: why.to_string(),
-        };
-        let path =
-            if requested.is_some() { std::path::absolute(named) } else { std::env::current_dir() }
-                .map_err(|error| bad(&error))?;
-        file::open_directory(&path).map_err(|error| bad(&error))?;
-        path.into_os_string().into_string().map(Self).map_err(|_| bad(&"it is not UTF-8"))
-    }
-
-    /// Returns the absolute path.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<WorkingDirectory> for String {
-    fn from(directory: WorkingDirectory) -> Self {
-        directory.0
-    }
 }
 
 /// Returns a command that runs this program with these arguments.

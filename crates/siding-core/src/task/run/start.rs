@@ -36,6 +36,17 @@ pub enum LaunchResult {
 }
 
 impl PreparedTask {
+    /// Returns a task that another machine has prepared. `variables` are added to those of
+    /// `base_environment`.
+    #[must_use]
+    pub const fn from_spec(
+        spec: TaskSpec,
+        variables: Vec<(String, String)>,
+        base_environment: BaseEnvironment,
+    ) -> Self {
+        Self { spec, env: variables, base_environment, stdin: TaskStdin::Null }
+    }
+
     /// Returns the specification that the first record will contain, except for `duplicate_of`,
     /// which only the start determines.
     #[must_use]

@@ -192,7 +192,7 @@ fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     for id in carried {
         let shim = match survey.tasks.get(&id) {
             // A released process cannot lose its mark, and was released so that it keeps running.
-            Some(RecordedState::Ended { released: true, .. }) => continue,
+            Some(RecordedState::Ended { keeps_marked_processes: true, .. }) => continue,
             Some(RecordedState::Ended { shim, .. }) => Some(*shim),
             None if aside.contains(&id) && !root.is_marked_live(id) => None,
             Some(

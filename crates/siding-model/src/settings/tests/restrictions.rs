@@ -141,7 +141,9 @@ fn unusual_value(key: Key) -> RawValue {
     let texts = ["1s", "0", "off", "https://example.org/x", "x"].map(text_value);
     let lists = [RawValue::List(Vec::new()), RawValue::List(vec![text_value("/tmp/all/*")])];
     let flags = [RawValue::Boolean(true), RawValue::Boolean(false)];
-    let mut values = texts.into_iter().chain(lists).chain(flags).chain([RawValue::Integer(0)]);
+    let host = RawValue::Table([("host".to_owned(), text_value("x"))].into());
+    let others = [RawValue::Integer(0), RawValue::Table([("x".to_owned(), host)].into())];
+    let mut values = texts.into_iter().chain(lists).chain(flags).chain(others);
     let changes = |value: &RawValue| {
         let mut layer = Layer::default();
         layer.set(key, value, user_source()).is_ok()

@@ -113,6 +113,8 @@ impl BenchClient {
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
             separate_stderr: false,
+            executor: None,
+            sent_by: None,
             trace_parent: None,
             log_journald: false,
             monitor: None,

@@ -141,6 +141,8 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         same_key: format!("{number:016x}"),
         duplicate_of: None,
         separate_stderr: false,
+        executor: None,
+        sent_by: None,
         trace_parent: None,
         log_journald: false,
         monitor: None,

@@ -1,0 +1,91 @@
+//! The lines of `siding show` about the machine on which a task runs.
+
+use siding_model::task_view::TaskView;
+use siding_model::text::one_line;
+
+use super::TaskScreen;
+use crate::render::color::TextStyle;
+use crate::render::wrap::wrap_untrusted;
+
+/// Maximum lines of the reason why a machine is not reachable.
+const MAX_REASON_LINES: usize = 4;
+
+impl TaskScreen {
+    /// Adds the remote machine on which the task runs, and the user who sent the task here.
+    pub(super) fn add_executor(&mut self, view: &TaskView) {
+        if let Some(executor) = view.executor_text() {
+            self.add_line("executor", &one_line(&executor, self.value_columns()));
+        }
+        if let Some(unreachable) = &view.unreachable {
+            let says = unreachable.describe(&self.zone.format(&unreachable.since));
+            let lines = wrap_untrusted(&says, self.value_columns(), MAX_REASON_LINES);
+            let painted: Vec<_> =
+                lines.iter().map(|line| self.color.apply(TextStyle::Warning, line)).collect();
+            self.add_block("unreachable", &painted);
+        }
+        if let Some(sender) = &view.sent_by {
+            self.add_line("sent by", &one_line(sender, self.value_columns()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::task_view::UnreachableView;
+
+    use super::super::task_screen;
+    use super::*;
+    use crate::render::LINE_COLUMNS;
+    use crate::render::color::ColorMode;
+    use crate::render::local_time::TimeZone;
+    use crate::render::sample::{HOSTILE_TEXT, running_task};
+
+    fn screen(view: &TaskView) -> String {
+        task_screen(view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc)
+    }
+
+    #[test]
+    fn the_machine_and_an_interruption_are_shown() {
+        let local = screen(&running_task());
+        assert!(!local.contains("executor") && !local.contains("sent by"), "{local}");
+        let mut view = running_task();
+        view.executor = Some("build".to_owned());
+        assert!(screen(&view).contains("\nexecutor     build\n"));
+        view.machine = Some("build07".to_owned());
+        view.unreachable = Some(UnreachableView {
+            since: "2025-11-21T22:41:20.000Z".to_owned(),
+            why: "ssh: timed out".to_owned(),
+            stop_pending: true,
+        });
+        view.sent_by = Some("me@laptop".to_owned());
+        let text = screen(&view);
+        assert!(text.starts_with("b-4k7q0n2m8x5t  unreachable\n"), "{text}");
+        for line in [
+            "executor     build (build07)",
+            "unreachable  since 2025-11-21T22:41:20.000Z, ssh: timed out; a stop is pending",
+            "sent by      me@laptop",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "no `{line}` in\n{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_machines_and_messages_of_ssh_are_escaped() {
+        let hostile = || Some(HOSTILE_TEXT.to_owned());
+        let unreachable = UnreachableView {
+            since: HOSTILE_TEXT.to_owned(),
+            why: HOSTILE_TEXT.repeat(9),
+            stop_pending: false,
+        };
+        let view = TaskView {
+            executor: hostile(),
+            machine: hostile(),
+            unreachable: Some(unreachable),
+            sent_by: hostile(),
+            ..running_task()
+        };
+        for line in screen(&view).lines() {
+            assert_eq!(line, one_line(line, LINE_COLUMNS));
+        }
+    }
+}

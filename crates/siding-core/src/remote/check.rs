@@ -1,0 +1,141 @@
+//! Checks whether a remote machine is reachable, and what siding can do there.
+
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use siding_model::executor::RemoteExecutor;
+use siding_model::remote::{MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage};
+use siding_model::text::one_line;
+
+use super::program::ProgramCopy;
+use super::ssh;
+
+/// Maximum width of an error, in columns.
+const ERROR_COLUMNS: usize = 200;
+
+/// The result of checking an executor.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExecutorCheck {
+    /// Whether ssh could connect.
+    pub reachable: bool,
+    /// Name of the machine, as it calls itself; `None` unless siding runs there.
+    pub machine: Option<String>,
+    /// Version of siding there; `None` unless siding runs there.
+    pub version: Option<String>,
+    /// The features of `siding doctor` there without which a guarantee is weaker, each with the
+    /// result of its check.
+    pub weaker: Vec<String>,
+    /// The reason why tasks cannot run there; `None` if they can.
+    pub error: Option<String>,
+}
+
+/// Connects to the machine of an executor, and asks siding there for its version and its checks.
+#[must_use]
+pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorCheck {
+    let mut result = ExecutorCheck::default();
+    match run(ssh::serve_command(executor, copy).stdin(Stdio::null())) {
+        Ok(output) => describe_first_message(&mut result, &output),
+        Err(error) => result.error = Some(error),
+    }
+    if result.version.is_some() {
+        let mut doctor = ssh::siding_command(executor, copy, &["doctor", "--json"]);
+        match run(doctor.stdin(Stdio::null())) {
+            Ok(output) => result.weaker = weaker_features(&output),
+            Err(error) => result.error = Some(error),
+        }
+    }
+    result
+}
+
+/// Runs ssh. Returns its output, or its last message if it failed.
+fn run(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output = command.output().map_err(|error| format!("could not start `ssh`: {error}"))?;
+    // `siding doctor` exits with another code than 0 if a guarantee is weaker.
+    if output.status.success() || !output.stdout.is_empty() {
+        return Ok(output.stdout);
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    Err(last.map_or_else(|| output.status.to_string(), |line| one_line(line, ERROR_COLUMNS)))
+}
+
+fn describe_first_message(result: &mut ExecutorCheck, output: &[u8]) {
+    result.reachable = true;
+    let mut decoder = MessageDecoder::default();
+    decoder.push(output);
+    match decoder.next_message() {
+        Ok(Some(ReceivedMessage::Message(RemoteMessage::Hello {
+            protocol,
+            version,
+            machine,
+            ..
+        }))) => {
+            if protocol != REMOTE_PROTOCOL {
+                result.error =
+                    Some(format!("siding {version} there is not compatible with this one"));
+            }
+            (result.version, result.machine) = (Some(version), Some(machine));
+        }
+        Ok(Some(ReceivedMessage::Message(RemoteMessage::Missing { processor }))) => {
+            let fits = processor == std::env::consts::ARCH;
+            result.error = (!fits).then(|| {
+                format!("this siding does not run on {processor}; install siding there, and set `program`")
+            });
+        }
+        Ok(_) => result.error = Some("siding does not answer there".to_owned()),
+        Err(error) => result.error = Some(error.to_string()),
+    }
+}
+
+/// Returns the checks of `siding doctor --json` that weaken a guarantee.
+fn weaker_features(output: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Report {
+        checks: Vec<RemoteCheck>,
+    }
+    #[derive(Deserialize)]
+    struct RemoteCheck {
+        name: String,
+        state: String,
+        weight: String,
+        found: String,
+    }
+    let Ok(report) = serde_json::from_slice::<Report>(output) else { return Vec::new() };
+    let weakens = |check: &RemoteCheck| check.state != "ok" && check.weight != "comfort";
+    let checks = report.checks.into_iter().filter(weakens);
+    checks
+        .map(|check| one_line(&format!("{}: {}", check.name, check.found), ERROR_COLUMNS))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(message: &RemoteMessage) -> ExecutorCheck {
+        let mut result = ExecutorCheck::default();
+        let mut line = serde_json::to_vec(message).expect("a message is JSON");
+        line.push(b'\n');
+        describe_first_message(&mut result, &line);
+        result
+    }
+
+    #[test]
+    fn a_machine_without_siding_is_usable_if_its_processor_fits() {
+        let processor = std::env::consts::ARCH.to_owned();
+        let fits = described(&RemoteMessage::Missing { processor });
+        assert!(fits.reachable && fits.error.is_none(), "{fits:?}");
+        let other = described(&RemoteMessage::Missing { processor: "vax".to_owned() });
+        assert!(other.error.is_some_and(|error| error.contains("vax")));
+    }
+
+    #[test]
+    fn only_checks_that_weaken_a_guarantee_are_listed() {
+        let report = r#"{"checks":[
+            {"name":"pidfd","state":"ok","weight":"needed","found":"works"},
+            {"name":"cgroup","state":"missing","weight":"guarantee","found":"read-only"},
+            {"name":"journald","state":"missing","weight":"comfort","found":"none"}]}"#;
+        assert_eq!(weaker_features(report.as_bytes()), ["cgroup: read-only"]);
+        assert!(weaker_features(b"no JSON").is_empty());
+    }
+}

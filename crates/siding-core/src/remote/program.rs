@@ -1,0 +1,133 @@
+//! The copy of this program on a remote machine.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use serde::{Deserialize, Serialize};
+use siding_model::record;
+
+use crate::store::StateDir;
+use crate::sys::file;
+
+/// The path of the running program, which stays valid when its file is replaced.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// File of the state directory that remembers the checksum of the program.
+const CHECKSUM_FILE: &str = "program-checksum";
+
+/// Maximum size of that file, in bytes.
+const MAX_CHECKSUM_FILE_BYTES: usize = 4096;
+
+/// The identity of the program that is copied to remote machines: a copy with another content has
+/// another path there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramCopy {
+    size: u64,
+    checksum: u32,
+}
+
+/// The file whose checksum is remembered. A rebuilt program has another inode or time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ProgramFile {
+    device: u64,
+    inode: u64,
+    modified_ns: i64,
+    modified_s: i64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct RememberedChecksum {
+    file: ProgramFile,
+    copy: ProgramCopy,
+}
+
+impl ProgramCopy {
+    /// Identifies the running program. Its checksum is computed once and remembered in the state
+    /// directory, because reading a program of 20 MB would delay each start.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of reading the program.
+    pub fn of_running_program(root: &StateDir) -> io::Result<Self> {
+        let facts = std::fs::metadata(OWN_PROGRAM)?;
+        let file = ProgramFile {
+            device: facts.dev(),
+            inode: facts.ino(),
+            modified_ns: facts.mtime_nsec(),
+            modified_s: facts.mtime(),
+        };
+        if let Some(known) = read_remembered(root).filter(|known| known.file == file) {
+            return Ok(known.copy);
+        }
+        let copy = Self::of_bytes(&std::fs::read(OWN_PROGRAM)?);
+        // Without the file, the next start computes the checksum again.
+        let _best_effort = remember(root, &RememberedChecksum { file, copy: copy.clone() });
+        Ok(copy)
+    }
+
+    /// Identifies a program with this content.
+    #[must_use]
+    pub fn of_bytes(content: &[u8]) -> Self {
+        Self { size: content.len() as u64, checksum: record::checksum(content) }
+    }
+
+    /// Returns the size of the program, in bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns the path of the copy for a shell on the remote machine, where it is expanded within
+    /// double quotes.
+    pub(super) fn remote_path(&self) -> String {
+        let Self { size, checksum } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "${{XDG_CACHE_HOME:-$HOME/.cache}}/siding/bin/siding-{version}-{size}-{checksum:08x}"
+        )
+    }
+
+    /// Opens the running program, to send it.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn open() -> io::Result<std::fs::File> {
+        std::fs::File::open(OWN_PROGRAM)
+    }
+}
+
+fn read_remembered(root: &StateDir) -> Option<RememberedChecksum> {
+    let fd = file::open_at(root, CHECKSUM_FILE, file::OpenMode::Read).ok()?;
+    let text = file::read_to_end(fd.as_fd(), MAX_CHECKSUM_FILE_BYTES).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Replaces the file in one step, because several processes may write it.
+fn remember(root: &StateDir, known: &RememberedChecksum) -> io::Result<()> {
+    let temporary = format!("{CHECKSUM_FILE}.{}", std::process::id());
+    let _stale = file::remove(root, &temporary);
+    let fd = file::open_at(root, &temporary, file::OpenMode::CreateNew)?;
+    file::write_all_at(&fd, &serde_json::to_vec(known)?, 0)?;
+    file::rename_over(root, &temporary, CHECKSUM_FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_remembered_for_this_file_only() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let copy = ProgramCopy::of_running_program(&root).expect("the test program is readable");
+        assert_eq!(copy.size(), std::fs::metadata(OWN_PROGRAM).expect("exists").len());
+        let known = read_remembered(&root).expect("is remembered");
+        assert_eq!(known.copy, copy);
+        let other = ProgramFile { inode: known.file.inode + 1, ..known.file };
+        let wrong = ProgramCopy::of_bytes(b"other");
+        remember(&root, &RememberedChecksum { file: other, copy: wrong }).expect("own directory");
+        assert_eq!(ProgramCopy::of_running_program(&root).expect("readable"), copy);
+    }
+}

@@ -1,0 +1,367 @@
+//! The remote side: starts or follows one task for the mirror on another machine, which it reaches
+//! through its standard streams.
+//!
+//! This process is a client of the task's shim, like `siding run`. When the connection breaks, it
+//! exits, and the task continues.
+
+use std::ffi::CStr;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use siding_model::id::TaskId;
+use siding_model::journal;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::remote::{
+    MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
+};
+use siding_model::spec::TaskSpec;
+
+use crate::net::policy;
+use crate::output::RawChunks;
+use crate::store::{StateDir, StoreError, journal_file};
+use crate::sys::{clock, file, poll, system_info};
+use crate::task::launch::IdleShim;
+use crate::task::run::{BaseEnvironment, PreparedTask};
+use crate::task::shim_client::{RecvResult, ShimConnection};
+use crate::task::watch::{TaskWatch, WatchError};
+
+/// Number of bytes that one read of the standard input returns at most.
+const READ_BYTES: usize = 64 << 10;
+
+/// The reason why this process exits before the task has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The connection is closed, or a system call failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The task cannot be followed.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The mirror has another version of the messages, or sent something else.
+    #[error("{0}")]
+    Request(String),
+}
+
+/// Serves one connection until the task has ended or the mirror disconnects. New shims execute
+/// `program`.
+///
+/// # Errors
+///
+/// [`ServeError`].
+pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
+    send(&RemoteMessage::Hello {
+        protocol: REMOTE_PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: system_info::hostname(),
+        now: clock::monotonic_now(),
+        wall: clock::unix_now(),
+    })?;
+    let mut requests = RequestReader::default();
+    let first = loop {
+        match requests.next_request()? {
+            Some(request) => break request,
+            None if requests.receive()? => {}
+            None => return Ok(()),
+        }
+    };
+    if first.protocol().is_some_and(|protocol| protocol != REMOTE_PROTOCOL) {
+        // The mirror has read the version in the first message, and reports the difference.
+        return Ok(());
+    }
+    let (opened, position) = match first {
+        RemoteRequest::Start { spec, env, position, .. } => {
+            let task = PreparedTask::from_spec(*spec, env, BaseEnvironment::Inherited);
+            (start_or_follow(root, program, &task)?, position)
+        }
+        RemoteRequest::Follow { task_id, position, .. } => {
+            (follow(root, program, task_id)?, position)
+        }
+        RemoteRequest::Forward { .. } => {
+            return Err(ServeError::Request("the first request names no task".to_owned()));
+        }
+    };
+    match opened {
+        Opened::Watch(watch) => Follower::new(root, watch, requests, position).run(),
+        Opened::Answer(message) => Ok(send(&message)?),
+    }
+}
+
+/// The task to follow, or the answer without a task.
+enum Opened<'r> {
+    Watch(TaskWatch<'r>),
+    Answer(RemoteMessage),
+}
+
+/// Starts a task, unless it exists because an earlier connection has started it.
+fn start_or_follow<'r>(
+    root: &'r StateDir,
+    program: &'r CStr,
+    task: &PreparedTask,
+) -> Result<Opened<'r>, ServeError> {
+    let TaskSpec { task_id, net, .. } = task.spec();
+    if root.task_dir(*task_id).is_ok() {
+        return follow(root, program, *task_id);
+    }
+    if let Err(error) = policy::check_enforceable(net) {
+        return Ok(Opened::Answer(RemoteMessage::Refused { why: error.to_string() }));
+    }
+    match task.start(root, IdleShim::start(program)) {
+        Ok(link) => Ok(Opened::Watch(TaskWatch::from_connection(root, program, *task_id, link))),
+        // Another connection has just created the task.
+        Err(_) if root.task_dir(*task_id).is_ok() => follow(root, program, *task_id),
+        Err(error) => Ok(Opened::Answer(RemoteMessage::Refused { why: error.to_string() })),
+    }
+}
+
+fn follow<'r>(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Opened<'r>, ServeError> {
+    match TaskWatch::open(root, program, id) {
+        Err(WatchError::Store(StoreError::NoSuchTask { .. })) => {
+            Ok(Opened::Answer(RemoteMessage::Unknown))
+        }
+        result => Ok(Opened::Watch(result?)),
+    }
+}
+
+/// Sends a message on the standard output.
+fn send(message: &RemoteMessage) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&line)?;
+    stdout.flush()
+}
+
+/// Copies a task to its mirror.
+struct Follower<'r> {
+    root: &'r StateDir,
+    watch: TaskWatch<'r>,
+    requests: RequestReader,
+    /// The part that the mirror has.
+    sent: RemotePosition,
+    /// Whether the mirror knows that the task is recorded.
+    is_accepted: bool,
+    /// The connection to the shim over which the next growth of the output is announced, as the
+    /// number of connections before it; `None` if it is not.
+    follows_over: Option<u32>,
+    /// The forwarded requests whose response has not arrived, each with its own connection to the
+    /// shim, because a response does not name its request.
+    forwarded: Vec<(u64, ShimConnection)>,
+}
+
+impl<'r> Follower<'r> {
+    const fn new(
+        root: &'r StateDir,
+        watch: TaskWatch<'r>,
+        requests: RequestReader,
+        sent: RemotePosition,
+    ) -> Self {
+        Self {
+            root,
+            watch,
+            requests,
+            sent,
+            is_accepted: false,
+            follows_over: None,
+            forwarded: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> Result<(), ServeError> {
+        loop {
+            // The output is followed before it is read, so that growth in between is announced.
+            self.follow_output()?;
+            if self.send_news()? {
+                return Ok(send(&RemoteMessage::End)?);
+            }
+            if !self.wait()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Requests the announcement of the next growth of the output, unless it was requested before:
+    /// each response wakes this process.
+    fn follow_output(&mut self) -> Result<(), ServeError> {
+        let connection = self.watch.reconnects();
+        if self.follows_over != Some(connection) {
+            self.watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
+            self.follows_over = Some(connection);
+        }
+        Ok(())
+    }
+
+    /// Sends the new output, then the new records. Returns whether the task has ended and all of it
+    /// was sent.
+    fn send_news(&mut self) -> Result<bool, ServeError> {
+        let dir = self.watch.dir().map_err(WatchError::from)?;
+        let bytes = match journal_file::read_bytes(&dir) {
+            // The shim has not written the first record yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            result => result?,
+        };
+        let mut records = Vec::new();
+        let replayed = journal::replay_with(&bytes, |seq, record, _| {
+            // The first record has the number 0.
+            if seq > self.sent.records {
+                records.push(record.clone());
+            }
+        });
+        let state = match replayed {
+            Ok(replayed) => replayed.state,
+            Err(journal::JournalError::Empty) => return Ok(false),
+            Err(error) => return Err(ServeError::Request(error.to_string())),
+        };
+        if !self.is_accepted {
+            send(&RemoteMessage::Accepted { at: state.started, wall: state.started_wall })?;
+            self.is_accepted = true;
+        }
+        // The journal was read first: when it contains the end, the output is complete.
+        self.send_output()?;
+        for record in records {
+            self.sent.records += 1;
+            send(&RemoteMessage::Record { record: Box::new(record) })?;
+        }
+        // A crash may have lost the summary of an ended task.
+        Ok(state.closed.is_some() || (!state.is_live() && self.watch.is_finished()))
+    }
+
+    /// Sends the output up to its present length. Requests are carried out between its parts.
+    fn send_output(&mut self) -> Result<(), ServeError> {
+        let dir = self.watch.dir().map_err(WatchError::from)?;
+        let Some(mut chunks) = RawChunks::open(&dir)? else { return Ok(()) };
+        let target = chunks.written_bytes()?;
+        let mut piece = Vec::new();
+        while self.sent.bytes < target {
+            let gap = chunks.read_chunk(self.sent.bytes, target, &mut piece)?;
+            if let Some(gap) = gap {
+                self.sent.bytes = gap.to.max(self.sent.bytes);
+            } else if piece.is_empty() {
+                break;
+            }
+            if !piece.is_empty() {
+                send(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
+                io::stdout().lock().write_all(&piece)?;
+                self.sent.bytes += piece.len() as u64;
+            }
+            while poll::is_readable(io::stdin().as_fd()) && self.requests.receive()? {
+                self.forward_requests()?;
+            }
+        }
+        io::stdout().lock().flush()?;
+        Ok(())
+    }
+
+    /// Waits for the mirror, the shim or a response, and handles what has arrived. Returns false
+    /// once the mirror has disconnected, or the shim could not start the task.
+    fn wait(&mut self) -> Result<bool, ServeError> {
+        let stdin = io::stdin();
+        let responses = self.forwarded.iter().map(|(_, link)| link.as_fd());
+        let sources: Vec<BorrowedFd<'_>> =
+            [stdin.as_fd()].into_iter().chain(self.watch.source()).chain(responses).collect();
+        let ready = poll::wait_readable(&sources, None)?;
+        if ready.first() == Some(&true) && !self.requests.receive()? {
+            return Ok(false);
+        }
+        self.forward_requests()?;
+        self.pass_responses()?;
+        while let Some(message) = self.watch.try_recv()? {
+            match message {
+                ShimMessage::CannotStart { doing, .. } if !self.is_accepted => {
+                    send(&RemoteMessage::Refused { why: doing })?;
+                    return Ok(false);
+                }
+                ShimMessage::Output { .. } => self.follows_over = None,
+                // The journal has the content of these messages.
+                ShimMessage::Record { .. }
+                | ShimMessage::Why { .. }
+                | ShimMessage::Usage { .. }
+                | ShimMessage::Done
+                | ShimMessage::Refused { .. }
+                | ShimMessage::CannotStart { .. } => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes the mirror's requests to the shim.
+    fn forward_requests(&mut self) -> Result<(), ServeError> {
+        while let Some(request) = self.requests.next_request()? {
+            let RemoteRequest::Forward { number, request } = request else {
+                return Err(ServeError::Request("a second request names a task".to_owned()));
+            };
+            let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
+            let link = ShimConnection::connect(&dir)?;
+            match link {
+                Some(link) if link.send(&request).is_ok() => self.forwarded.push((number, link)),
+                // The task has ended, or its shim was killed and the next step replaces it.
+                Some(_) | None => send(&refusal(number))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the messages of the shim that respond to forwarded requests.
+    fn pass_responses(&mut self) -> io::Result<()> {
+        for (number, link) in std::mem::take(&mut self.forwarded) {
+            if !pass_messages(number, &link)? {
+                self.forwarded.push((number, link));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends the messages that have arrived in response to a request. Returns whether the response was
+/// one of them.
+fn pass_messages(number: u64, link: &ShimConnection) -> io::Result<bool> {
+    loop {
+        let message = match link.try_recv() {
+            Ok(RecvResult::Message(message)) => message,
+            Ok(RecvResult::TimedOut) => return Ok(false),
+            Ok(RecvResult::Disconnected) | Err(_) => {
+                send(&refusal(number))?;
+                return Ok(true);
+            }
+        };
+        let is_response = message.is_response();
+        send(&RemoteMessage::Shim { number, message })?;
+        if is_response {
+            return Ok(true);
+        }
+    }
+}
+
+/// Returns the response to a request that no shim has received.
+fn refusal(number: u64) -> RemoteMessage {
+    let why = "the task has ended, or its shim was killed; try again".to_owned();
+    RemoteMessage::Shim { number, message: ShimMessage::Refused { why } }
+}
+
+/// The requests on the standard input.
+#[derive(Debug, Default)]
+struct RequestReader {
+    buffer: Vec<u8>,
+}
+
+impl RequestReader {
+    /// Reads more bytes, and waits for them if necessary. Returns false at the end of the input.
+    fn receive(&mut self) -> io::Result<bool> {
+        let start = self.buffer.len();
+        self.buffer.resize(start + READ_BYTES, 0);
+        let count = file::read(io::stdin(), &mut self.buffer[start..]);
+        self.buffer.truncate(start + count.as_ref().copied().unwrap_or(0));
+        Ok(count? > 0)
+    }
+
+    fn next_request(&mut self) -> Result<Option<RemoteRequest>, ServeError> {
+        let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else {
+            if self.buffer.len() > MAX_REMOTE_LINE_BYTES {
+                return Err(ServeError::Request("a request is too long".to_owned()));
+            }
+            return Ok(None);
+        };
+        let line: Vec<u8> = self.buffer.drain(..=end).collect();
+        let request = serde_json::from_slice(&line[..end]);
+        request.map(Some).map_err(|error| ServeError::Request(error.to_string()))
+    }
+}

@@ -1,0 +1,195 @@
+//! The command lines of ssh(1).
+//!
+//! The system's ssh is used with the user's configuration, agent, jump hosts and certificates.
+//! siding never handles a password: `BatchMode` makes ssh fail instead of asking for one.
+
+use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use siding_model::executor::RemoteExecutor;
+use siding_model::fnv::Fnv1a;
+use siding_model::shell_words::{join_quoted, quote_word, single_quote};
+
+use super::program::ProgramCopy;
+use crate::sys::process;
+
+/// The first argument of siding's process on a remote machine.
+pub const SERVE_ARGUMENT: &str = "__serve";
+
+/// Options for every connection. A dead connection is noticed within 45 seconds. All tasks of an
+/// executor share one connection, which ends one minute after the last of them.
+const SSH_OPTIONS: [&str; 6] = [
+    "BatchMode=yes",
+    "ConnectTimeout=20",
+    "ControlMaster=auto",
+    "ControlPersist=60",
+    "ServerAliveCountMax=3",
+    "ServerAliveInterval=15",
+];
+
+/// The search path for ssh if the starter's is unknown.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Returns the command that serves a mirror on the remote machine, with pipes as its standard
+/// streams. If siding is missing there, the command prints [`RemoteMessage::Missing`] instead.
+///
+/// [`RemoteMessage::Missing`]: siding_model::remote::RemoteMessage::Missing
+#[must_use]
+pub fn serve_command(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> Command {
+    siding_command(executor, copy, &[SERVE_ARGUMENT])
+}
+
+/// Returns the command that runs siding with these arguments on the remote machine, as
+/// [`serve_command`] does.
+#[must_use]
+pub fn siding_command(
+    executor: &RemoteExecutor,
+    copy: Option<&ProgramCopy>,
+    arguments: &[&str],
+) -> Command {
+    let program = match (&executor.program, copy) {
+        (Some(path), _) => quote_word(path),
+        (None, Some(copy)) => format!("\"{}\"", copy.remote_path()),
+        (None, None) => "siding".to_owned(),
+    };
+    let arguments = join_quoted(arguments);
+    // `command -v` finds a path as well as a name.
+    let script = format!(
+        "p={program}; if command -v \"$p\" >/dev/null 2>&1; then exec \"$p\" {arguments}; fi; \
+         printf \"{{\\\"say\\\":\\\"missing\\\",\\\"processor\\\":\\\"%s\\\"}}\\n\" \"$(uname -m)\""
+    );
+    remote_command(executor, &script)
+}
+
+/// Returns the command that stores its standard input as the copy of the program on the remote
+/// machine. A copy that is cut off is discarded.
+#[must_use]
+pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command {
+    let path = copy.remote_path();
+    let script = format!(
+        "umask 077; p=\"{path}\"; mkdir -p \"${{p%/*}}\" && cat > \"$p.$$\" && \
+         if [ \"$(wc -c < \"$p.$$\")\" -eq {size} ]; then chmod 700 \"$p.$$\" && mv -f \"$p.$$\" \"$p\"; \
+         else rm -f \"$p.$$\"; exit 1; fi",
+        size = copy.size()
+    );
+    remote_command(executor, &script)
+}
+
+/// Returns the ssh command that runs a script of sh(1) on the remote machine.
+fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
+    let mut command = Command::new("ssh");
+    command.env_clear().env("PATH", DEFAULT_PATH);
+    command.envs(executor.ssh_variables.iter().map(|(name, value)| (name, value)));
+    command.arg("-T");
+    for option in SSH_OPTIONS {
+        command.args(["-o", option]);
+    }
+    if let Some(path) = control_path(executor) {
+        let mut option = OsString::from("ControlPath=");
+        option.push(path);
+        command.arg("-o").arg(option);
+    }
+    // The user's login shell may be any shell; all of them take a text in single quotes as it is.
+    command.args(["--", &executor.destination]);
+    command.arg(format!("exec sh -c {}", single_quote(script)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Returns whether another task has opened a connection to the machine that is still open, so that
+/// ssh is very unlikely to fail.
+#[must_use]
+pub fn has_shared_connection(executor: &RemoteExecutor) -> bool {
+    control_path(executor).is_some_and(|path| path.exists())
+}
+
+/// Returns the path of the socket over which the tasks of an executor share a connection, and
+/// creates its directory. `None` if the directory cannot be created or belongs to another user; each
+/// connection is then a separate one. A path below the state directory may be too long for a socket
+/// (unix(7)).
+fn control_path(executor: &RemoteExecutor) -> Option<PathBuf> {
+    let uid = process::effective_uid();
+    let run = PathBuf::from(format!("/run/user/{uid}"));
+    let base = if run.is_dir() { run } else { PathBuf::from("/tmp") };
+    let path = base.join(format!("siding-ssh-{uid}"));
+    let _exists_already = std::fs::DirBuilder::new().mode(0o700).create(&path);
+    let facts = std::fs::symlink_metadata(&path).ok()?;
+    let is_private = {
+        use std::os::unix::fs::MetadataExt as _;
+        facts.is_dir() && facts.uid() == uid && facts.mode() & 0o077 == 0
+    };
+    // The same destination may be another machine for another configuration of ssh.
+    let home = executor.ssh_variables.iter().find(|(name, _)| name == "HOME");
+    let key = Fnv1a::default()
+        .with_bytes(executor.destination.as_bytes())
+        .with_bytes(home.map_or("", |(_, home)| home).as_bytes());
+    is_private.then(|| path.join(key.to_hex()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executor(program: Option<&str>) -> RemoteExecutor {
+        RemoteExecutor {
+            name: "build".to_owned(),
+            destination: "me@build".to_owned(),
+            program: program.map(str::to_owned),
+            ssh_variables: vec![("SSH_AUTH_SOCK".to_owned(), "/run/agent".to_owned())],
+        }
+    }
+
+    /// Runs the script of a command with sh, as the remote machine would.
+    fn run_script(command: &Command, home: &std::path::Path, input: &[u8]) -> (String, bool) {
+        use std::io::Write as _;
+        let script = command.get_args().last().expect("the script").to_owned();
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(script).env("HOME", home).env_remove("XDG_CACHE_HOME");
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().expect("sh");
+        // A script that does not read its input may have exited already.
+        let _not_read = shell.stdin.take().expect("piped").write_all(input);
+        let output = shell.wait_with_output().expect("it ends");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success())
+    }
+
+    #[test]
+    fn ssh_gets_the_destination_after_the_options() {
+        let command = serve_command(&executor(None), None);
+        let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let at = arguments.iter().position(|word| word == "--").expect("an end of options");
+        assert_eq!(arguments[at + 1], "me@build");
+        assert_eq!(arguments.len(), at + 3);
+        assert!(command.get_envs().any(|(name, _)| name == "SSH_AUTH_SOCK"));
+    }
+
+    #[test]
+    fn a_missing_program_is_reported_as_a_message() {
+        use siding_model::remote::RemoteMessage;
+        let home = tempfile::tempdir().expect("a directory");
+        let command = serve_command(&executor(Some("/no such/siding's")), None);
+        let (text, _) = run_script(&command, home.path(), b"");
+        let message: RemoteMessage = serde_json::from_str(&text).expect("a message");
+        let RemoteMessage::Missing { processor } = message else { panic!("{message:?}") };
+        assert!(!processor.is_empty());
+    }
+
+    #[test]
+    fn a_program_is_copied_once_and_whole() {
+        let home = tempfile::tempdir().expect("a directory");
+        let content = b"#!/bin/sh\necho \"served $1\"\n";
+        let copy = ProgramCopy::of_bytes(content);
+        let executor = executor(None);
+        let (_, stored) =
+            run_script(&install_command(&executor, &copy), home.path(), &content[..9]);
+        assert!(!stored, "a part is not stored");
+        let (text, _) = run_script(&serve_command(&executor, Some(&copy)), home.path(), b"");
+        assert!(text.contains("missing"), "{text}");
+        let (_, stored) = run_script(&install_command(&executor, &copy), home.path(), content);
+        assert!(stored);
+        let (text, _) = run_script(&serve_command(&executor, Some(&copy)), home.path(), b"");
+        assert_eq!(text, "served __serve\n");
+    }
+}

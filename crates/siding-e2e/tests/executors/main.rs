@@ -1,0 +1,39 @@
+//! Tests of tasks that run on another machine over ssh. `cargo xtask test --engines` runs those
+//! that need an sshd. The other machine is the same one under another home: see [`ssh_remote`].
+
+mod connections;
+mod interruptions;
+mod lifetime;
+mod results;
+mod ssh_remote;
+mod takeover;
+
+use std::path::Path;
+
+use siding_e2e::Sandbox;
+
+/// Returns a sandbox that fails its test if the test leaves processes running. An [`SshRemote`] in
+/// it must be dropped first.
+///
+/// [`SshRemote`]: ssh_remote::SshRemote
+fn sandbox() -> Sandbox {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    sandbox
+}
+
+/// Creates the file that [`wait_for_file_command`] waits for.
+fn create_file(path: &Path) {
+    std::fs::write(path, "").expect("test directory");
+}
+
+/// Returns a shell text that waits until the test creates this file. The path is absolute, so that
+/// the text does not depend on the directory of the remote command.
+fn wait_for_file_command(path: &Path) -> String {
+    format!("until [ -e {} ]; do sleep .02; done", path.display())
+}
+
+/// Returns the decimal numbers from 1 to `last`, one per line, as seq(1) writes them.
+fn numbered_lines(last: u32) -> String {
+    (1..=last).map(|number| format!("{number}\n")).collect()
+}

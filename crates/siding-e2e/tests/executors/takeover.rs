@@ -1,0 +1,96 @@
+//! A new shim takes the mirror of a remote task over from a shim that was killed.
+
+use std::path::Path;
+
+use serde_json::json;
+use siding_e2e::{Process, eventually};
+
+use crate::ssh_remote::SshRemote;
+use crate::{create_file, numbered_lines, sandbox, wait_for_file_command};
+
+const LINE_COUNT: u32 = 20_000;
+
+/// Kills the local shim of a task, and waits until it has exited.
+#[track_caller]
+fn kill_shim(remote: &SshRemote<'_>, id: &str) {
+    let pid = remote.show(id)["shim_pid"].as_u64().expect("a running task has a shim");
+    let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
+    shim.kill();
+    eventually("the shim is dead", || !shim.is_alive());
+}
+
+/// Returns a shell text that writes half of [`LINE_COUNT`] lines in steps, waits for the file
+/// `gate`, writes the others, and exits with 8.
+fn gated_lines_command(gate: &Path) -> String {
+    format!(
+        "for n in $(seq 0 100 {}); do [ $n != {} ] || {}; seq $((n+1)) $((n+100)); sleep .01; \
+         done; exit 8",
+        LINE_COUNT - 100,
+        LINE_COUNT / 2,
+        wait_for_file_command(gate),
+    )
+}
+
+/// The call that repairs the task has no `PATH` with the ssh of the machine: the specification of
+/// the task has it.
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn killed_mirror_is_replaced_without_loss() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    for repair in ["ps", "wait"] {
+        let gate = sandbox.path(repair);
+        let id = remote.start_task(&[], &gated_lines_command(&gate));
+        remote.wait_for_output(&id, 1_000);
+        kill_shim(&remote, &id);
+        if repair == "ps" {
+            let _done = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
+            let half = numbered_lines(LINE_COUNT / 2);
+            remote.wait_for_output(&id, half.len());
+            assert!(remote.output(&id) == half, "the first half differs");
+        }
+        create_file(&gate);
+        assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 8}), "{repair}");
+        assert!(remote.output(&id) == numbered_lines(LINE_COUNT), "{repair}: the output differs");
+        let view = remote.show(&id);
+        assert_eq!((&view["rescues"], &view["executor"]), (&json!(1), &json!("build")), "{view}");
+        assert_eq!(remote.remote_show(&id)["rescues"], 0, "the remote shim was not killed");
+    }
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn task_that_ends_without_its_mirror_has_its_true_outcome() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let gate = sandbox.path("go");
+    let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(&gate));
+    let id = remote.start_task(&[], &text);
+    remote.wait_for_output(&id, "one\n".len());
+    kill_shim(&remote, &id);
+    create_file(&gate);
+    eventually("it has ended there", || !remote.remote_show(&id)["outcome"].is_null());
+    assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 4}));
+    assert_eq!(remote.output(&id), "one\ntwo\n");
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn killed_mirror_of_an_unreachable_task_is_replaced() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let gate = sandbox.path("go");
+    let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(&gate));
+    let id = remote.start_task(&[], &text);
+    remote.wait_for_output(&id, "one\n".len());
+    remote.cut();
+    let since = remote.wait_until_unreachable(&id)["since"].take();
+    kill_shim(&remote, &id);
+    let _done = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
+    assert_eq!(remote.wait_until_unreachable(&id)["since"], since);
+    remote.restore();
+    remote.wait_until_reachable(&id);
+    create_file(&gate);
+    assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 4}));
+    assert_eq!(remote.output(&id), "one\ntwo\n");
+}

@@ -1,0 +1,134 @@
+//! Executors: the machines on which the commands of tasks run. Every task without an executor runs
+//! on this machine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The remote machine on which a task runs, as the task's specification records it. The journal
+/// contains it, so that a new shim can connect again: settings may change while the task runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteExecutor {
+    /// The name in the settings: `build` for `[executor.build]`.
+    pub name: String,
+    /// The destination that ssh(1) receives.
+    pub destination: String,
+    /// Path of siding on the remote machine; `None` if the local program is copied there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Variables of the starter that ssh needs to authenticate, such as `SSH_AUTH_SOCK`; none of
+    /// them is a secret. The environment of a shim that takes over is empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ssh_variables: Vec<(String, String)>,
+}
+
+/// Variables of the starter that ssh and the programs of its configuration (`ProxyCommand`) may
+/// need. Their values are paths and names, not secrets.
+pub const SSH_VARIABLES: [&str; 7] =
+    ["HOME", "KRB5CCNAME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER", "XDG_RUNTIME_DIR"];
+
+/// The name of this machine, which no executor of the settings can have.
+pub const LOCAL_EXECUTOR: &str = "local";
+
+/// Maximum length of an executor's name, in bytes. The limit is low because lists and states of
+/// tasks contain the name.
+const MAX_NAME_BYTES: usize = 40;
+
+/// Returns whether a text can be the name of an executor: 1 to 40 letters, digits, dashes and
+/// underscores.
+#[must_use]
+pub fn is_executor_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.bytes().all(is_plain)
+}
+
+/// The table `[executor.NAME]` of the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutorSettings {
+    /// The destination that ssh(1) receives: a host, `USER@HOST`, or an alias of its configuration.
+    pub host: String,
+    /// Path of siding on the remote machine; `None` if the local program is copied there.
+    pub program: Option<String>,
+    /// Local directories and the remote directories with the same content. A directory below a
+    /// local one corresponds to the directory with the same relative path below the remote one.
+    pub paths: BTreeMap<String, String>,
+    /// Names of the local variables that a remote command receives. A name may end in `*`.
+    pub env: Vec<String>,
+}
+
+impl ExecutorSettings {
+    /// Returns the remote directory for a local one. A directory that is below none of
+    /// [`paths`](Self::paths) has the same path on both machines.
+    #[must_use]
+    pub fn remote_directory(&self, local: &str) -> String {
+        // The longest local directory is the most specific one.
+        let mapped = self.paths.iter().filter_map(|(from, to)| {
+            let below = Path::new(local).strip_prefix(from).ok()?;
+            Some((from.len(), Path::new(to).join(below)))
+        });
+        let (_, remote) = mapped.max_by_key(|(len, _)| *len).unwrap_or((0, local.into()));
+        // A path that ends in `/` would differ from the shell's name of the same directory.
+        let remote = remote.to_string_lossy().into_owned();
+        let trimmed = remote.trim_end_matches('/');
+        if trimmed.is_empty() { remote } else { trimmed.to_owned() }
+    }
+
+    /// Returns whether a remote command receives the local variable of this name.
+    #[must_use]
+    pub fn sends_variable(&self, name: &str) -> bool {
+        self.env.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => pattern == name,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(paths: &[(&str, &str)], env: &[&str]) -> ExecutorSettings {
+        let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
+        ExecutorSettings {
+            host: "build".to_owned(),
+            program: None,
+            paths: paths.iter().map(owned).collect(),
+            env: env.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn the_most_specific_directory_is_mapped() {
+        let mapped = settings(&[("/home/me", "/srv"), ("/home/me/src/", "/fast/src")], &[]);
+        for (local, remote) in [
+            ("/home/me/src/siding", "/fast/src/siding"),
+            ("/home/me/src", "/fast/src"),
+            ("/home/me", "/srv"),
+            ("/home/me/doc", "/srv/doc"),
+            ("/home/meme", "/home/meme"),
+            ("/", "/"),
+        ] {
+            assert_eq!(mapped.remote_directory(local), remote, "{local}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_short_plain_word() {
+        for name in ["build", "GPU-2_a", "local", &"x".repeat(40)] {
+            assert!(is_executor_name(name), "{name}");
+        }
+        for name in ["", "a b", "a.b", "me@build", "é", &"x".repeat(41)] {
+            assert!(!is_executor_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_listed_variables_are_sent() {
+        let sent = settings(&[], &["CI", "RUST_*"]);
+        let names = ["CI", "CI_TOKEN", "RUST_LOG", "RUSTFLAGS"];
+        let found: Vec<&str> = names.into_iter().filter(|name| sent.sends_variable(name)).collect();
+        assert_eq!(found, ["CI", "RUST_LOG"]);
+        assert!(!settings(&[], &[]).sends_variable("PATH"));
+    }
+}

@@ -1,0 +1,32 @@
+//! The records of the connection to a remote machine.
+
+use super::TaskState;
+use crate::mirror::RemoteEvent;
+
+impl TaskState {
+    /// Updates the state of a mirror with an event of its connection.
+    pub(super) fn apply_remote(&mut self, event: &RemoteEvent) -> Result<(), String> {
+        let Some(remote) = &mut self.remote else {
+            return Err("`remote` in the journal of a local task".to_owned());
+        };
+        if self.lifecycle.is_ended() {
+            return Err("`remote` after the end".to_owned());
+        }
+        remote.apply(event);
+        match event {
+            RemoteEvent::Rebooted { boot, .. } => self.boot = boot.clone(),
+            &RemoteEvent::Accepted { at, wall, .. } => {
+                self.lifecycle = self.lifecycle.with_start(&self.spec, at);
+                (self.started, self.started_wall, self.last_event_at) = (at, wall, at);
+            }
+            &RemoteEvent::DeadlineCounted { at } => {
+                self.lifecycle = self.lifecycle.with_deadline_from(at);
+            }
+            RemoteEvent::Sent { .. }
+            | RemoteEvent::Unreachable { .. }
+            | RemoteEvent::Reachable { .. }
+            | RemoteEvent::StopPending { .. } => {}
+        }
+        Ok(())
+    }
+}

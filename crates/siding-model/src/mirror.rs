@@ -1,0 +1,10 @@
+//! The local mirror of a task that runs on a remote machine: the records that only the mirror's
+//! journal contains, and the state that follows from them.
+
+mod clock;
+mod event;
+mod state;
+
+pub use clock::RemoteClock;
+pub use event::RemoteEvent;
+pub use state::{PendingStop, RemoteState, Unreachable};

@@ -1,0 +1,461 @@
+//! The decisions of a mirror about its connection: a state machine without effects.
+//!
+//! ```text
+//!           ┌────────────── broken: at once, or after a growing pause ──────────────┐
+//!           ▼                                                                       │
+//!  Down ──due──► Opened ──hello──► Requested ──accepted──► Followed ──────broken────┤
+//!                  │                   │                                            │
+//!                  │ missing           └──refused, unknown──► the task ends         │
+//!                  ▼                                                                │
+//!              Installing ──────────────────installed───────────────────────────────┘
+//! ```
+//!
+//! Over a shared connection the task is requested before the first message. A step returns actions,
+//! which the caller carries out in their order.
+
+use crate::journal::TaskState;
+use crate::lifecycle::TaskEvent;
+use crate::mirror::{RemoteClock, RemoteEvent, RemoteState};
+use crate::outcome::{BackgroundReason, Placement};
+use crate::process::{MonotonicMs, UnixMs};
+use crate::protocol::{ShimMessage, ShimRequest};
+use crate::record::Record;
+use crate::signal::Signal;
+use crate::spec::TaskSpec;
+
+use super::protocol::{REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
+use super::translate::local_record;
+
+/// Time after which a request of a broken connection no longer arrives, in milliseconds. ssh gives a
+/// dead connection up after 45 seconds.
+const MAX_REQUEST_AGE_MS: u64 = 60_000;
+
+/// Time for which a task must have been followed, in milliseconds, so that its connection is
+/// replaced without a pause. A connection that breaks sooner may break each time.
+const MIN_FOLLOWED_MS: u64 = 5_000;
+
+/// A task that the remote machine has not accepted yet, as it is sent there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsentTask {
+    /// The specification for the remote machine.
+    pub spec: TaskSpec,
+    /// Variables of the command.
+    pub variables: Vec<(String, String)>,
+}
+
+/// The facts about the executor that decisions and messages need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutorFacts {
+    /// The name in the settings.
+    pub name: String,
+    /// The path of siding there, if the settings name one.
+    pub program: Option<String>,
+    /// The processor for which the local program was built.
+    pub processor: String,
+}
+
+/// The facts about the task at the moment of a step.
+#[derive(Debug, Clone, Copy)]
+pub struct MirrorContext<'s> {
+    /// The state from the mirror's journal.
+    pub state: &'s TaskState,
+    /// Number of stored bytes of the output, with released ones.
+    pub output_bytes: u64,
+    /// The local monotonic clock.
+    pub monotonic: MonotonicMs,
+    /// The local wall clock.
+    pub wall: UnixMs,
+}
+
+impl MirrorContext<'_> {
+    /// Returns the present time on the clock of the task's records. After a restart of this machine
+    /// the monotonic clock starts again, and the time of the last event is used instead.
+    #[must_use]
+    pub fn now(&self) -> MonotonicMs {
+        self.monotonic.max(self.state.last_event_at)
+    }
+
+    fn remote(&self) -> RemoteState {
+        self.state.remote.clone().unwrap_or_default()
+    }
+}
+
+/// The effect of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MirrorAction {
+    /// Append the records at once.
+    Record(Vec<Record>),
+    /// Record an event on which the mirror has decided; with a summary if it ends the task.
+    RecordEvent(TaskEvent),
+    /// Send the request. If that fails, the connection is broken.
+    Send(RemoteRequest),
+    /// Pass the message to the client whose request has this number.
+    Respond {
+        /// The number of the request.
+        number: u64,
+        /// The message of the remote shim.
+        message: ShimMessage,
+    },
+    /// Start ssh, to follow the task.
+    Connect,
+    /// End ssh, and start it to copy the program to the remote machine.
+    Install,
+    /// End ssh, and answer the clients whose requests were forwarded.
+    Disconnect {
+        /// Whether the next attempt to connect is due at once instead of after a growing pause.
+        retry_at_once: bool,
+    },
+}
+
+/// The first message of the remote siding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hello {
+    machine: String,
+    clock: RemoteClock,
+}
+
+/// The state of the connection.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum LinkPhase {
+    #[default]
+    Down,
+    /// ssh was started.
+    Opened { hello: Option<Hello>, is_requested: bool },
+    /// The remote machine follows the task, so requests can be forwarded.
+    Followed { since: MonotonicMs },
+}
+
+/// The state machine of a mirror's connection.
+#[derive(Debug)]
+pub struct MirrorMachine {
+    executor: ExecutorFacts,
+    /// `None` once the remote machine has accepted the task, and after a takeover, because the
+    /// variables of the command are not on disk.
+    unsent: Option<UnsentTask>,
+    phase: LinkPhase,
+    /// The records that end the remote task, until the summary has arrived. All of them are
+    /// recorded at once, so that no reader finds an ended task without a summary.
+    ending: Vec<Record>,
+    /// Whether this process has copied the program to the remote machine.
+    has_installed: bool,
+    /// The time at which the last followed connection broke.
+    lost_at: Option<UnixMs>,
+    next_number: u64,
+}
+
+type Actions = Vec<MirrorAction>;
+
+impl MirrorMachine {
+    /// Creates the machine without a connection. `unsent` is the task, if this process has it.
+    #[must_use]
+    pub const fn new(executor: ExecutorFacts, unsent: Option<UnsentTask>) -> Self {
+        Self {
+            executor,
+            unsent,
+            phase: LinkPhase::Down,
+            ending: Vec::new(),
+            has_installed: false,
+            lost_at: None,
+            next_number: 0,
+        }
+    }
+
+    /// Returns the name of the executor.
+    #[must_use]
+    pub fn executor_name(&self) -> &str {
+        &self.executor.name
+    }
+
+    /// Decides whether to connect now that an attempt is due.
+    #[must_use]
+    pub fn on_due(&self, context: MirrorContext<'_>) -> Actions {
+        if self.unsent.is_none() && context.remote().sent_at.is_none() {
+            let error = "its shim was killed before it was sent".to_owned();
+            return vec![MirrorAction::RecordEvent(TaskEvent::SpawnFailed { error, errno: 0 })];
+        }
+        vec![MirrorAction::Connect]
+    }
+
+    /// Handles the start of ssh. Over a shared connection, the task is sent at once, which saves a
+    /// round trip. Otherwise ssh may fail, and a task that was not sent is known not to run.
+    #[must_use]
+    pub fn on_connected(&mut self, context: MirrorContext<'_>, is_shared: bool) -> Actions {
+        self.phase = LinkPhase::Opened { hello: None, is_requested: false };
+        if is_shared || context.remote().sent_at.is_some() {
+            self.request_task(context)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Handles a message of the remote machine, except for output.
+    #[must_use]
+    pub fn on_message(&mut self, context: MirrorContext<'_>, message: RemoteMessage) -> Actions {
+        match message {
+            RemoteMessage::Hello { protocol, version, machine, now, wall } => {
+                if protocol != REMOTE_PROTOCOL {
+                    let why = format!(
+                        "siding {version} there is not compatible with this one; install the same \
+                         version"
+                    );
+                    return self.fail_start(context, &why);
+                }
+                let clock = RemoteClock::measure((now, wall), (context.monotonic, context.wall));
+                self.on_hello(context, Hello { machine, clock })
+            }
+            RemoteMessage::Accepted { at, wall } => self.on_accepted(context, at, wall),
+            RemoteMessage::Record { record } => self.on_record(context, *record),
+            RemoteMessage::Shim { number, message } => {
+                vec![MirrorAction::Respond { number, message }]
+            }
+            RemoteMessage::Unknown => self.on_unknown(context),
+            RemoteMessage::Refused { why } => self.fail_start(context, &why),
+            RemoteMessage::Missing { processor } => self.on_missing(context, &processor),
+            RemoteMessage::End => self.on_remote_end(),
+            RemoteMessage::Output { .. } => Vec::new(),
+        }
+    }
+
+    fn on_hello(&mut self, context: MirrorContext<'_>, hello: Hello) -> Actions {
+        match &mut self.phase {
+            LinkPhase::Opened { hello: known, is_requested } => {
+                *known = Some(hello);
+                if *is_requested { Vec::new() } else { self.request_task(context) }
+            }
+            LinkPhase::Down | LinkPhase::Followed { .. } => Vec::new(),
+        }
+    }
+
+    /// Names the task to the remote machine, and sends it unless it was accepted before.
+    fn request_task(&mut self, context: MirrorContext<'_>) -> Actions {
+        if let LinkPhase::Opened { is_requested, .. } = &mut self.phase {
+            *is_requested = true;
+        }
+        let remote = context.remote();
+        let position =
+            RemotePosition { records: remote.copied_records, bytes: context.output_bytes };
+        let protocol = REMOTE_PROTOCOL;
+        let request = match &self.unsent {
+            Some(UnsentTask { spec, variables }) => RemoteRequest::Start {
+                protocol,
+                spec: Box::new(spec.clone()),
+                env: variables.clone(),
+                position,
+            },
+            None => {
+                let task_id = context.state.spec.task_id;
+                RemoteRequest::Follow { protocol, task_id, position }
+            }
+        };
+        // The record comes first: after a crash, the next mirror must know that the remote machine
+        // may run the task.
+        let sent = Record::Remote(RemoteEvent::Sent { at: context.now() });
+        let record = remote.sent_at.is_none().then(|| MirrorAction::Record(vec![sent]));
+        record.into_iter().chain([MirrorAction::Send(request)]).collect()
+    }
+
+    fn on_accepted(
+        &mut self,
+        context: MirrorContext<'_>,
+        at: MonotonicMs,
+        wall: UnixMs,
+    ) -> Actions {
+        let LinkPhase::Opened { hello: Some(Hello { machine, clock }), .. } = &self.phase else {
+            return self.on_broken(context, "the remote siding did not begin with its version");
+        };
+        let remote = context.remote();
+        let event = if remote.clock.is_none() {
+            let (at, wall) = (clock.to_local(at), clock.to_local_wall(wall));
+            Some(RemoteEvent::Accepted { at, wall, machine: machine.clone(), clock: *clock })
+        } else {
+            remote.unreachable.is_some().then(|| RemoteEvent::Reachable { at: context.now() })
+        };
+        self.unsent = None;
+        self.has_installed = false;
+        self.lost_at = None;
+        self.phase = LinkPhase::Followed { since: context.monotonic };
+        let mut actions: Actions = event
+            .into_iter()
+            .map(|event| MirrorAction::Record(vec![Record::Remote(event)]))
+            .collect();
+        if let Placement::Background { why } = context.state.lifecycle.placement()
+            && context.state.spec.placement == Placement::Foreground
+        {
+            actions.extend(self.forward(ShimRequest::Place { why }));
+        }
+        if let Some(stop) = remote.pending_stop {
+            actions.extend(self.forward(ShimRequest::Stop {
+                by: stop.by,
+                grace_ms: stop.grace_ms,
+                signal: stop.signal,
+            }));
+        }
+        actions
+    }
+
+    fn on_record(&mut self, context: MirrorContext<'_>, record: Record) -> Actions {
+        let Some(clock) = context.remote().clock else {
+            return self.on_broken(context, "a record arrived before the task was accepted");
+        };
+        let Some(local) = local_record(clock, record) else { return Vec::new() };
+        let mut records = std::mem::take(&mut self.ending);
+        records.push(local);
+        let mut next = context.state.clone();
+        if let Err(why) = records.iter().cloned().try_for_each(|record| next.apply(record)) {
+            let name = &self.executor.name;
+            let why = format!("the records of {name} cannot be followed: {why}");
+            return self.end(TaskEvent::Vanished { why });
+        }
+        if !next.is_live() && next.closed.is_none() {
+            self.ending = records;
+            return Vec::new();
+        }
+        vec![MirrorAction::Record(records)]
+    }
+
+    /// Handles that the remote machine has sent all of its records, although the task has not ended
+    /// here: a crash there lost the summary, or records that this machine has.
+    fn on_remote_end(&mut self) -> Actions {
+        let event = |record: Record| {
+            if let Record::Event { event, .. } = record { Some(event) } else { None }
+        };
+        let ending = std::mem::take(&mut self.ending).into_iter().find_map(event);
+        self.end(ending.unwrap_or_else(|| TaskEvent::Vanished {
+            why: format!("the records of {} lack its end", self.executor.name),
+        }))
+    }
+
+    /// Handles that the remote machine does not have the task. A request that an earlier connection
+    /// carried may still be on its way there.
+    fn on_unknown(&mut self, context: MirrorContext<'_>) -> Actions {
+        let RemoteState { clock, sent_at, .. } = context.remote();
+        let age_ms = sent_at.map_or(0, |sent_at| context.now().ms_since(sent_at));
+        if clock.is_none() && age_ms < MAX_REQUEST_AGE_MS {
+            self.phase = LinkPhase::Down;
+            return vec![MirrorAction::Disconnect { retry_at_once: false }];
+        }
+        let name = &self.executor.name;
+        let why = match clock {
+            None => format!("the connection to {name} broke before it was started there"),
+            Some(_) => format!("its record was removed from {name}"),
+        };
+        self.end(TaskEvent::Vanished { why })
+    }
+
+    /// Copies the program to a remote machine that lacks it, if it can run there.
+    fn on_missing(&mut self, context: MirrorContext<'_>, processor: &str) -> Actions {
+        let ExecutorFacts { name, program, processor: local } = &self.executor;
+        let why = match program {
+            Some(program) => format!(
+                "there is no program `{program}`; install siding there, or remove `program` from \
+                 [executor.{name}]"
+            ),
+            None if processor != local => format!(
+                "this siding runs on {local}, and the processor there is {processor}; install \
+                 siding there, and set `program` in [executor.{name}]"
+            ),
+            None if self.has_installed => {
+                "siding was copied there, but cannot be executed; install siding there, and set \
+                 `program`"
+                    .to_owned()
+            }
+            None => {
+                self.phase = LinkPhase::Down;
+                return vec![MirrorAction::Install];
+            }
+        };
+        self.fail_start(context, &why)
+    }
+
+    /// Handles the end of the ssh that copied the program; `error` is its message if it failed.
+    #[must_use]
+    pub fn on_installed(&mut self, context: MirrorContext<'_>, error: Option<&str>) -> Actions {
+        match error {
+            None => {
+                self.has_installed = true;
+                vec![MirrorAction::Disconnect { retry_at_once: true }]
+            }
+            Some(error) => {
+                self.fail_start(context, &format!("siding could not be copied there: {error}"))
+            }
+        }
+    }
+
+    /// Handles a connection that broke or could not be established.
+    #[must_use]
+    pub fn on_broken(&mut self, context: MirrorContext<'_>, why: &str) -> Actions {
+        let followed_since = match std::mem::take(&mut self.phase) {
+            LinkPhase::Followed { since } => Some(since),
+            LinkPhase::Down | LinkPhase::Opened { .. } => None,
+        };
+        // The remote machine sends these records again.
+        self.ending = Vec::new();
+        let remote = context.remote();
+        if remote.sent_at.is_none() && self.unsent.is_some() {
+            return self.fail_start(context, why);
+        }
+        let retry_at_once = followed_since
+            .is_some_and(|since| context.monotonic.ms_since(since) >= MIN_FOLLOWED_MS);
+        let mut actions = vec![MirrorAction::Disconnect { retry_at_once }];
+        if followed_since.is_some() {
+            self.lost_at = Some(context.wall);
+        } else if remote.unreachable.is_none() {
+            let wall = self.lost_at.unwrap_or(context.wall);
+            let event = RemoteEvent::Unreachable { at: context.now(), wall, why: why.to_owned() };
+            actions.push(MirrorAction::Record(vec![Record::Remote(event)]));
+        }
+        actions
+    }
+
+    /// Ends a task that certainly was not started, for a reason that also holds for the next attempt.
+    /// A task that the remote machine may have is unreachable instead.
+    fn fail_start(&mut self, context: MirrorContext<'_>, why: &str) -> Actions {
+        if context.remote().clock.is_some() || self.unsent.is_none() {
+            return self.on_broken(context, why);
+        }
+        let error = format!("{}: {why}", self.executor.name);
+        self.end(TaskEvent::SpawnFailed { error, errno: 0 })
+    }
+
+    fn end(&mut self, event: TaskEvent) -> Actions {
+        self.phase = LinkPhase::Down;
+        let disconnect = MirrorAction::Disconnect { retry_at_once: false };
+        vec![disconnect, MirrorAction::RecordEvent(event)]
+    }
+
+    /// Requests the stop of the task. The record comes first: the connection may have broken without
+    /// a sign, and the request is then repeated over the next one.
+    #[must_use]
+    pub fn stop(
+        &mut self,
+        context: MirrorContext<'_>,
+        by: &str,
+        grace_ms: Option<u64>,
+        signal: Option<Signal>,
+    ) -> Actions {
+        let by = by.to_owned();
+        let event =
+            RemoteEvent::StopPending { at: context.now(), by: by.clone(), grace_ms, signal };
+        let record = MirrorAction::Record(vec![Record::Remote(event)]);
+        let forwarded = self.forward(ShimRequest::Stop { by, grace_ms, signal });
+        std::iter::once(record).chain(forwarded).collect()
+    }
+
+    /// Moves the task to the background.
+    #[must_use]
+    pub fn place(&mut self, why: BackgroundReason) -> Actions {
+        let record = MirrorAction::RecordEvent(TaskEvent::Placed { why });
+        let forwarded = self.forward(ShimRequest::Place { why });
+        std::iter::once(record).chain(forwarded).collect()
+    }
+
+    /// Returns the action that forwards a request; `None` if requests cannot be forwarded now.
+    pub fn forward(&mut self, request: ShimRequest) -> Option<MirrorAction> {
+        if !matches!(self.phase, LinkPhase::Followed { .. }) {
+            return None;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        Some(MirrorAction::Send(RemoteRequest::Forward { number, request }))
+    }
+}

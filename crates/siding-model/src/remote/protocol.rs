@@ -1,0 +1,135 @@
+//! The messages between a mirror and siding on the remote machine.
+//!
+//! Each message is one line of JSON. The line of [`RemoteMessage::Output`] is followed by the bytes
+//! that it announces.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::TaskId;
+use crate::process::{MonotonicMs, UnixMs};
+use crate::protocol::{ShimMessage, ShimRequest};
+use crate::record::Record;
+use crate::spec::TaskSpec;
+
+/// Version of these messages. Both sides must have the same one.
+pub const REMOTE_PROTOCOL: u32 = 1;
+
+/// Maximum length of a line, in bytes. A specification contains the command's text, of which
+/// execve(2) accepts at most 2 MiB.
+pub const MAX_REMOTE_LINE_BYTES: usize = 4 << 20;
+
+/// The part of a remote task that its mirror has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RemotePosition {
+    /// Number of the copied records, without the first record of the journal.
+    pub records: u64,
+    /// Number of the copied bytes of the output, with released ones.
+    pub bytes: u64,
+}
+
+/// A message to the remote machine. The first one is [`Self::Start`] or [`Self::Follow`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum RemoteRequest {
+    /// Start this task unless it exists, and follow it. The id of the task makes the request safe
+    /// to repeat.
+    Start {
+        /// [`REMOTE_PROTOCOL`] of the sender.
+        protocol: u32,
+        /// The specification for the remote machine.
+        spec: Box<TaskSpec>,
+        /// Variables of the command, in addition to those of the remote login.
+        env: Vec<(String, String)>,
+        /// The part that the mirror already has.
+        position: RemotePosition,
+    },
+    /// Follow this task, which was accepted before.
+    Follow {
+        /// [`REMOTE_PROTOCOL`] of the sender.
+        protocol: u32,
+        /// The id of the task.
+        task_id: TaskId,
+        /// The part that the mirror already has.
+        position: RemotePosition,
+    },
+    /// Pass a request to the task's shim.
+    Forward {
+        /// Number of the request, which the messages in response name.
+        number: u64,
+        /// The request.
+        request: ShimRequest,
+    },
+}
+
+impl RemoteRequest {
+    /// Returns the version of the sender, which the first request names.
+    #[must_use]
+    pub const fn protocol(&self) -> Option<u32> {
+        match self {
+            Self::Start { protocol, .. } | Self::Follow { protocol, .. } => Some(*protocol),
+            Self::Forward { .. } => None,
+        }
+    }
+}
+
+/// A message of the remote machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub enum RemoteMessage {
+    /// There is no siding on the remote machine at the path that it was expected at. No other
+    /// message follows.
+    Missing {
+        /// The processor of the remote machine, as uname(1) calls it.
+        processor: String,
+    },
+    /// The first message of siding.
+    Hello {
+        /// [`REMOTE_PROTOCOL`] of the remote siding.
+        protocol: u32,
+        /// Version of the remote siding.
+        version: String,
+        /// Name of the remote machine, as it calls itself.
+        machine: String,
+        /// The remote monotonic clock now.
+        now: MonotonicMs,
+        /// The remote wall clock now.
+        wall: UnixMs,
+    },
+    /// The task is recorded. The records after the first and the output follow from the position
+    /// that the request named.
+    Accepted {
+        /// Start of the task on the remote monotonic clock.
+        at: MonotonicMs,
+        /// Start of the task on the remote wall clock.
+        wall: UnixMs,
+    },
+    /// A record of the journal.
+    Record {
+        /// The record, with the times of the remote clocks.
+        record: Box<Record>,
+    },
+    /// A part of the output, whose bytes follow this line. Bytes before `at` that were not sent have
+    /// been released.
+    Output {
+        /// Offset of the first byte.
+        at: u64,
+        /// Number of bytes.
+        bytes: usize,
+    },
+    /// A message of the task's shim, in response to a forwarded request.
+    Shim {
+        /// Number of the request.
+        number: u64,
+        /// The message.
+        message: ShimMessage,
+    },
+    /// The remote machine has no such task.
+    Unknown,
+    /// The task was not started, and the remote machine has recorded nothing.
+    Refused {
+        /// The reason, for a person.
+        why: String,
+    },
+    /// All records and all output of the ended task were sent.
+    End,
+}

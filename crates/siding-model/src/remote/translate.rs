@@ -1,0 +1,112 @@
+//! The translation of remote records into records of the mirror's journal.
+
+use crate::lifecycle::TaskEvent;
+use crate::mirror::{RemoteClock, RemoteEvent};
+use crate::process::LeaderRef;
+use crate::record::Record;
+
+/// Returns the local record of a remote one. `None` for the first record of the journal, which
+/// [`RemoteMessage::Accepted`](super::RemoteMessage::Accepted) replaces.
+#[must_use]
+pub fn local_record(clock: RemoteClock, record: Record) -> Option<Record> {
+    Some(match record {
+        Record::Accepted(_) => return None,
+        // The caller waits here, so the placement is local. A takeover there does not concern
+        // the local shim. Both may start the time of the deadline.
+        Record::Event { at, event: TaskEvent::Placed { .. } } | Record::Rescued { at, .. } => {
+            Record::Remote(RemoteEvent::DeadlineCounted { at: clock.to_local(at) })
+        }
+        Record::Event { at, event } => {
+            Record::Event { at: clock.to_local(at), event: local_event(clock, event) }
+        }
+        Record::OutputLost { at, from, error } => {
+            Record::OutputLost { at: clock.to_local(at), from, error }
+        }
+        Record::Matched { at, text, lines, dropped, to } => {
+            Record::Matched { at: clock.to_local(at), text, lines, dropped, to }
+        }
+        Record::Stalled(mut stall) => {
+            stall.at = clock.to_local(stall.at);
+            Record::Stalled(stall)
+        }
+        Record::Resumed { at, by } => Record::Resumed { at: clock.to_local(at), by },
+        Record::Limit(mut breach) => {
+            breach.at = clock.to_local(breach.at);
+            Record::Limit(breach)
+        }
+        Record::Expiring { at, deadline } => {
+            Record::Expiring { at: clock.to_local(at), deadline: clock.to_local(deadline) }
+        }
+        Record::Ready(mut ready) => {
+            ready.at = clock.to_local(ready.at);
+            Record::Ready(ready)
+        }
+        Record::Denied { at, host } => Record::Denied { at: clock.to_local(at), host },
+        Record::Closed(mut closed) => {
+            closed.at = clock.to_local(closed.at);
+            closed.wall = clock.to_local_wall(closed.wall);
+            Record::Closed(closed)
+        }
+        // Only a mirror writes these records, and a remote task is no mirror.
+        Record::Remote(event) => Record::Remote(event),
+    })
+}
+
+fn local_event(clock: RemoteClock, event: TaskEvent) -> TaskEvent {
+    match event {
+        // The pid belongs to a process of the remote machine. Without a start time it is never
+        // taken for a local process.
+        TaskEvent::Spawned { leader } => {
+            TaskEvent::Spawned { leader: LeaderRef::Unidentified { pid: leader.pid() } }
+        }
+        TaskEvent::Extended { deadline, by } => {
+            TaskEvent::Extended { deadline: clock.to_local(deadline), by }
+        }
+        TaskEvent::SpawnFailed { .. }
+        | TaskEvent::LeaderEnded { .. }
+        | TaskEvent::TreeEmpty
+        | TaskEvent::StopAsked { .. }
+        | TaskEvent::DeadlinePassed
+        | TaskEvent::LimitPassed { .. }
+        | TaskEvent::GraceOver
+        | TaskEvent::Placed { .. }
+        | TaskEvent::Swept { .. }
+        | TaskEvent::Released { .. }
+        | TaskEvent::Vanished { .. } => event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{MonotonicMs, ProcRef};
+
+    #[test]
+    fn a_remote_pid_is_not_taken_for_a_local_process() {
+        let clock = RemoteClock { monotonic_ahead_ms: 1, wall_ahead_ms: 0 };
+        let leader = LeaderRef::Identified(ProcRef { pid: 7, start_ticks: 9 });
+        let spawned = Record::Event { at: MonotonicMs(3), event: TaskEvent::Spawned { leader } };
+        let event = TaskEvent::Spawned { leader: LeaderRef::Unidentified { pid: 7 } };
+        let local = Record::Event { at: MonotonicMs(2), event };
+        assert_eq!(local_record(clock, spawned), Some(local));
+    }
+
+    /// The mirror counts the copied records to know where to continue, so each remote record after
+    /// the first must become exactly one record that counts.
+    #[test]
+    fn each_remote_record_counts_once() {
+        let clock = RemoteClock { monotonic_ahead_ms: 0, wall_ahead_ms: 0 };
+        let at = MonotonicMs(5);
+        let why = crate::outcome::BackgroundReason::Budget;
+        let shim = ProcRef { pid: 1, start_ticks: 1 };
+        for remote in [
+            Record::Rescued { at, shim },
+            Record::Event { at, event: TaskEvent::Placed { why } },
+            Record::Event { at, event: TaskEvent::TreeEmpty },
+            Record::Closed(Box::default()),
+        ] {
+            let local = local_record(clock, remote.clone()).expect("it is not the first");
+            assert!(local.is_copied(), "{remote:?}");
+        }
+    }
+}

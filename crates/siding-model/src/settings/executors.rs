@@ -1,0 +1,399 @@
+//! The setting `executor`: the remote machines on which commands can run.
+
+use std::collections::BTreeMap;
+
+use super::value::{EMPTY_TABLE_WORD, RawValue, Value, ValueError, describe_rejected, printable};
+use crate::executor::{ExecutorSettings, LOCAL_EXECUTOR, is_executor_name};
+
+/// The only kind of executor, which is also the default.
+const SSH_KIND: &str = "ssh";
+
+const EXECUTORS_ALLOWED: &str = "a table `[executor.NAME]` with `host` for each machine in a settings file; a \
+    variable can only be `none`";
+const TABLE_ALLOWED: &str = "a table, such as `host = \"me@build\"` below `[executor.build]`";
+const KIND_ALLOWED: &str = "`ssh`";
+const HOST_ALLOWED: &str = "the destination for ssh, such as `\"build\"` or `\"me@build\"`, without spaces and \
+    without `-` at the beginning";
+const PROGRAM_ALLOWED: &str =
+    "the path of siding on the remote machine, such as `\"/usr/local/bin/siding\"`";
+const PATHS_ALLOWED: &str = "a table of absolute local and remote directories, such as \
+    `{ \"/home/me/src\" = \"/srv/src\" }`";
+const ENV_ALLOWED: &str = "a list of names of variables, each perhaps with `*` at its end, such as `[\"CI\", \"RUST_*\"]`";
+
+/// The executors of the settings, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Executors(BTreeMap<String, ExecutorSettings>);
+
+impl Executors {
+    /// Returns the executor with this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&ExecutorSettings> {
+        self.0.get(name)
+    }
+
+    /// Returns the names of the executors, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Returns the executors with their names, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ExecutorSettings)> {
+        self.0.iter().map(|(name, executor)| (name.as_str(), executor))
+    }
+}
+
+/// The reason why a table `[executor.NAME]` is invalid. The text of the error says which form is
+/// allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadExecutor {
+    /// The name is reserved, too long, empty, or contains other characters than the allowed ones.
+    #[error(
+        "`{name}` cannot be the name of an executor; write 1 to 40 letters, digits, dashes and \
+         underscores, and not `local`, which is this machine"
+    )]
+    Name {
+        /// The rejected name, made safe to print.
+        name: String,
+    },
+    /// The table has no `host`.
+    #[error("`{name}` has no `host`; write `host = \"DESTINATION\"` with {HOST_ALLOWED}")]
+    NoHost {
+        /// Name of the executor.
+        name: String,
+    },
+    /// The table has an unknown key.
+    #[error(
+        "unknown key `{key}` of `{name}`; the keys are `kind`, `host`, `program`, `paths` and `env`"
+    )]
+    UnknownKey {
+        /// Name of the executor.
+        name: String,
+        /// The rejected key, made safe to print.
+        key: String,
+    },
+    /// A key does not accept its value.
+    #[error("`{field}`: `{found}` is not allowed here; write {allowed}")]
+    Value {
+        /// Name of the executor and the key: `build.host`.
+        field: String,
+        /// The rejected value, escaped and cut to 60 columns; the type of an array or a table.
+        found: String,
+        /// Description of the allowed values, which follows `write` in the message.
+        allowed: &'static str,
+    },
+}
+
+impl Value for Executors {
+    fn read(raw: &RawValue) -> Result<Self, ValueError> {
+        match raw {
+            RawValue::Text(text) if text.trim() == EMPTY_TABLE_WORD => Ok(Self::default()),
+            RawValue::Table(tables) => {
+                let read = |(name, raw): (&String, &RawValue)| {
+                    Ok((name.clone(), read_executor(name, raw)?))
+                };
+                let executors: Result<BTreeMap<_, _>, BadExecutor> =
+                    tables.iter().map(read).collect();
+                Ok(Self(executors?))
+            }
+            RawValue::Text(_)
+            | RawValue::Integer(_)
+            | RawValue::Boolean(_)
+            | RawValue::List(_)
+            | RawValue::Other(_) => Err(ValueError::not_allowed(raw, EXECUTORS_ALLOWED)),
+        }
+    }
+
+    fn raw(&self) -> RawValue {
+        let tables = self.0.iter().map(|(name, one)| (name.clone(), executor_to_raw(one)));
+        RawValue::Table(tables.collect())
+    }
+
+    #[cfg(feature = "schema")]
+    fn schema() -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "propertyNames": { "pattern": "^[A-Za-z0-9_-]{1,40}$" },
+            "additionalProperties": {
+                "type": "object",
+                "required": ["host"],
+                "properties": {
+                    "kind": { "type": "string", "enum": [SSH_KIND] },
+                    "host": { "type": "string", "pattern": r"^[^\s-]\S*$" },
+                    "program": { "type": "string", "pattern": "^[^-]" },
+                    "paths": {
+                        "type": "object",
+                        "propertyNames": { "pattern": "^/" },
+                        "additionalProperties": { "type": "string", "pattern": "^/" }
+                    },
+                    "env": {
+                        "type": "array",
+                        "items": { "type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\*?$" }
+                    }
+                },
+                "additionalProperties": false
+            }
+        })
+    }
+}
+
+/// The table of one executor.
+struct ExecutorTable<'t> {
+    name: &'t str,
+    table: &'t BTreeMap<String, RawValue>,
+}
+
+fn read_executor(name: &str, raw: &RawValue) -> Result<ExecutorSettings, BadExecutor> {
+    if !is_executor_name(name) || name == LOCAL_EXECUTOR {
+        return Err(BadExecutor::Name { name: printable(name) });
+    }
+    let RawValue::Table(table) = raw else {
+        let (field, found) = (name.to_owned(), describe_rejected(raw));
+        return Err(BadExecutor::Value { field, found, allowed: TABLE_ALLOWED });
+    };
+    ExecutorTable { name, table }.read()
+}
+
+impl ExecutorTable<'_> {
+    const KNOWN_KEYS: [&'static str; 5] = ["kind", "host", "program", "paths", "env"];
+
+    fn read(&self) -> Result<ExecutorSettings, BadExecutor> {
+        let is_unknown = |key: &&String| !Self::KNOWN_KEYS.contains(&key.as_str());
+        if let Some(key) = self.table.keys().find(is_unknown) {
+            let (name, key) = (self.name.to_owned(), printable(key));
+            return Err(BadExecutor::UnknownKey { name, key });
+        }
+        self.text("kind", |kind| kind == SSH_KIND, KIND_ALLOWED)?;
+        let host = self.text("host", is_destination, HOST_ALLOWED)?;
+        Ok(ExecutorSettings {
+            host: host.ok_or_else(|| BadExecutor::NoHost { name: self.name.to_owned() })?,
+            program: self.text("program", is_program_path, PROGRAM_ALLOWED)?,
+            paths: self.paths()?,
+            env: self.env()?,
+        })
+    }
+
+    fn refuse(&self, key: &str, raw: &RawValue, allowed: &'static str) -> BadExecutor {
+        let (field, found) = (format!("{}.{key}", self.name), describe_rejected(raw));
+        BadExecutor::Value { field, found, allowed }
+    }
+
+    /// Returns the text of a key; `None` if the table does not have the key.
+    fn text(
+        &self,
+        key: &str,
+        is_allowed: fn(&str) -> bool,
+        allowed: &'static str,
+    ) -> Result<Option<String>, BadExecutor> {
+        let Some(raw) = self.table.get(key) else { return Ok(None) };
+        let text = raw.as_text().filter(|text| is_allowed(text));
+        text.map(|text| Some(text.to_owned())).ok_or_else(|| self.refuse(key, raw, allowed))
+    }
+
+    fn paths(&self) -> Result<BTreeMap<String, String>, BadExecutor> {
+        let Some(raw) = self.table.get("paths") else { return Ok(BTreeMap::new()) };
+        let RawValue::Table(paths) = raw else {
+            return Err(self.refuse("paths", raw, PATHS_ALLOWED));
+        };
+        let read = |(local, remote): (&String, &RawValue)| {
+            let absolute = |raw: &RawValue| match raw.as_text() {
+                Some(path) if is_absolute_path(path) => Ok(path.to_owned()),
+                Some(_) | None => Err(self.refuse("paths", raw, PATHS_ALLOWED)),
+            };
+            Ok((absolute(&RawValue::Text(local.clone()))?, absolute(remote)?))
+        };
+        paths.iter().map(read).collect()
+    }
+
+    fn env(&self) -> Result<Vec<String>, BadExecutor> {
+        let Some(raw) = self.table.get("env") else { return Ok(Vec::new()) };
+        let RawValue::List(names) = raw else { return Err(self.refuse("env", raw, ENV_ALLOWED)) };
+        let read = |name: &RawValue| match name.as_text() {
+            Some(text) if is_variable_pattern(text) => Ok(text.to_owned()),
+            Some(_) | None => Err(self.refuse("env", name, ENV_ALLOWED)),
+        };
+        names.iter().map(read).collect()
+    }
+}
+
+/// Returns whether ssh takes a text for a destination. ssh takes a text with `-` at its beginning
+/// for an option.
+fn is_destination(text: &str) -> bool {
+    let is_separator = |c: char| c.is_whitespace() || c.is_control();
+    !text.is_empty() && !text.starts_with('-') && !text.contains(is_separator)
+}
+
+fn is_program_path(text: &str) -> bool {
+    !text.trim().is_empty() && !text.starts_with('-') && !text.contains(char::is_control)
+}
+
+fn is_absolute_path(text: &str) -> bool {
+    text.starts_with('/') && !text.contains('\0')
+}
+
+/// Returns whether a text is the name of a variable, or the beginning of names followed by `*`.
+fn is_variable_pattern(text: &str) -> bool {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(is_plain)
+}
+
+fn executor_to_raw(executor: &ExecutorSettings) -> RawValue {
+    let text = |text: &String| RawValue::Text(text.clone());
+    let mut table = BTreeMap::from([("host".to_owned(), text(&executor.host))]);
+    if let Some(program) = &executor.program {
+        table.insert("program".to_owned(), text(program));
+    }
+    if !executor.paths.is_empty() {
+        let paths = executor.paths.iter().map(|(local, remote)| (local.clone(), text(remote)));
+        table.insert("paths".to_owned(), RawValue::Table(paths.collect()));
+    }
+    if !executor.env.is_empty() {
+        table.insert("env".to_owned(), RawValue::List(executor.env.iter().map(text).collect()));
+    }
+    RawValue::Table(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> RawValue {
+        RawValue::Text(text.to_owned())
+    }
+
+    fn table(entries: &[(&str, RawValue)]) -> RawValue {
+        let entries = entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+        RawValue::Table(entries.collect())
+    }
+
+    /// Returns the table `[executor.build]` with a host and these entries.
+    fn build(entries: &[(&str, RawValue)]) -> RawValue {
+        let host = [("host", text("me@build"))];
+        table(&[("build", table(&[&host[..], entries].concat()))])
+    }
+
+    fn error(raw: &RawValue) -> String {
+        Executors::read(raw).expect_err("an invalid value").to_string()
+    }
+
+    #[test]
+    fn executors_round_trip() {
+        let paths = table(&[("/home/me/src", text("/srv/src"))]);
+        let env = RawValue::List(vec![text("CI"), text("RUST_*")]);
+        let raw = table(&[
+            ("gpu", table(&[("host", text("gpu"))])),
+            (
+                "build",
+                table(&[
+                    ("host", text("me@build")),
+                    ("program", text("/opt/siding")),
+                    ("paths", paths),
+                    ("env", env),
+                ]),
+            ),
+        ]);
+        let executors = Executors::read(&raw).expect("valid executors");
+        assert_eq!(executors.raw(), raw);
+        assert_eq!(executors.names().collect::<Vec<_>>(), ["build", "gpu"]);
+        let build = executors.get("build").expect("an executor");
+        assert_eq!(
+            (build.host.as_str(), build.program.as_deref()),
+            ("me@build", Some("/opt/siding"))
+        );
+        assert_eq!(build.remote_directory("/home/me/src/a"), "/srv/src/a");
+        assert!(build.sends_variable("RUST_LOG"));
+        assert_eq!(executors.iter().next(), Some(("build", build)));
+        assert_eq!(executors.get("local"), None);
+        assert_eq!(raw.to_string(), "build, gpu");
+    }
+
+    #[test]
+    fn no_executors_are_displayed_as_none() {
+        let none = Executors::default();
+        assert_eq!(none.raw().to_string(), "none");
+        assert_eq!(Executors::read(&text(" none ")), Ok(none.clone()));
+        assert_eq!(Executors::read(&table(&[])), Ok(none));
+        let called_name = table(&[("name", table(&[("host", text("build"))]))]);
+        assert_eq!(called_name.to_string(), "name");
+    }
+
+    #[test]
+    fn the_kind_is_ssh() {
+        let executors = Executors::read(&build(&[("kind", text("ssh"))])).expect("valid");
+        assert_eq!(executors.raw(), build(&[]));
+        let refused = error(&build(&[("kind", text("docker"))]));
+        assert_eq!(refused, "`build.kind`: `docker` is not allowed here; write `ssh`");
+    }
+
+    #[test]
+    fn other_values_than_tables_are_refused() {
+        for (raw, found) in [
+            (text("build"), "`build` is not allowed here; write a table `[executor.NAME]`"),
+            (RawValue::Boolean(true), "`true` is not allowed here"),
+            (RawValue::List(Vec::new()), "`an array` is not allowed here"),
+            (table(&[("build", text("me@build"))]), "`build`: `me@build` is not allowed here"),
+        ] {
+            let refused = error(&raw);
+            assert!(refused.starts_with(found), "{refused}");
+        }
+        assert!(error(&text("build")).ends_with("a variable can only be `none`"));
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        for name in ["", "a b", "a.b", "local", "\u{1b}[2J", &"x".repeat(41)] {
+            let refused = error(&table(&[(name, table(&[("host", text("build"))]))]));
+            assert!(
+                refused.contains("cannot be the name of an executor; write 1 to 40"),
+                "{refused}"
+            );
+            assert!(!refused.contains('\u{1b}'), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_table_error_says_what_is_wrong() {
+        let list = |names: &[&str]| RawValue::List(names.iter().map(|name| text(name)).collect());
+        for (key, value, part) in [
+            ("hots", text("build"), "unknown key `hots` of `build`; the keys are `kind`, `host`"),
+            ("program", text(" "), "`build.program`: ` ` is not allowed here; write the path"),
+            ("program", text("-x"), "`-x` is not allowed here"),
+            ("program", RawValue::Integer(1), "`1` is not allowed here"),
+            ("paths", text("/a"), "`build.paths`: `/a` is not allowed here; write a table"),
+            ("paths", table(&[("src", text("/srv"))]), "`src` is not allowed here; write a table"),
+            ("paths", table(&[("/src", text("~/srv"))]), "`~/srv` is not allowed here"),
+            ("paths", table(&[("/src", RawValue::Boolean(true))]), "`true` is not allowed here"),
+            ("env", text("CI"), "`build.env`: `CI` is not allowed here; write a list of names"),
+            ("env", list(&["CI", "A=b"]), "`A=b` is not allowed here"),
+            ("env", list(&["*"]), "`*` is not allowed here"),
+            ("env", list(&["A*B"]), "`A*B` is not allowed here"),
+            ("env", list(&["1A"]), "`1A` is not allowed here"),
+        ] {
+            let refused = error(&build(&[(key, value)]));
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_one_word_that_is_no_option() {
+        for host in ["build", "me@build.example.org", "ssh://me@build:2222", "::1"] {
+            let raw = table(&[("build", table(&[("host", text(host))]))]);
+            assert_eq!(Executors::read(&raw).map(|executors| executors.raw()), Ok(raw), "{host}");
+        }
+        for host in ["", "-oProxyCommand=x", "a b", "a\tb", "a\nb", "a\u{1b}b", "a\u{a0}b"] {
+            let refused = error(&table(&[("build", table(&[("host", text(host))]))]));
+            assert!(
+                refused.contains("is not allowed here; write the destination for ssh"),
+                "{refused}"
+            );
+        }
+        let refused = error(&table(&[("build", table(&[]))]));
+        assert!(
+            refused.starts_with("`build` has no `host`; write `host = \"DESTINATION\"`"),
+            "{refused}"
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! The mirror of a task that runs on another machine: copies the records and the output of the
+//! remote task into the task's local directory, and passes the requests of local clients on.
+//!
+//! A mirror decides nothing about the task: the deadline, the limits, the process tree and the
+//! outcome are those of the remote shim. It decides only about the connection:
+//!
+//! | event | what the mirror does |
+//! |---|---|
+//! | the first connection fails | records that the command could not be started |
+//! | the connection breaks | connects again, at once and then after growing pauses |
+//! | it cannot be established again | records that the other machine is not reachable |
+//! | a stop is requested meanwhile | records it, and requests it there once it is reachable |
+//! | the other machine does not know the task | records that its end is unknown |
+//!
+//! The local placement is the mirror's own, because the caller waits here.
+
+mod connection;
+mod link;
+mod prepare;
+mod requests;
+
+use std::os::fd::AsFd as _;
+
+use siding_core::sys::clock;
+use siding_core::sys::signals::SignalFd;
+use siding_model::lifecycle::{LifecycleEffect, TaskEvent};
+use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::process::MonotonicMs;
+use siding_model::record::{CloseSummary, OutputTotals, Record};
+use siding_model::remote::MirrorMachine;
+use siding_model::signal::Signal;
+
+use crate::clients::{ClientId, Clients};
+use crate::lease::Lease;
+use crate::output_file::OutputFile;
+use crate::poll_set::{PollSet, Source};
+use crate::task_record::TaskRecord;
+
+use connection::MirrorConnection;
+
+pub(crate) use prepare::{start, take_over};
+
+/// A task that runs on another machine.
+#[derive(Debug)]
+pub(crate) struct Mirror {
+    task: TaskRecord,
+    output: OutputFile,
+    clients: Clients,
+    lease: Lease,
+    signals: SignalFd,
+    machine: MirrorMachine,
+    connection: MirrorConnection,
+    /// Output that could not be stored, for example because the disk is full, and the time of the
+    /// next attempt. Nothing more is received until then; the remote machine keeps the output.
+    unstored: Option<(MonotonicMs, Vec<u8>)>,
+    /// The clients whose requests were forwarded, each with the number of its request.
+    forwarded: Vec<(u64, ClientId)>,
+    /// Whether this process was told to exit. The remote task continues, and the next command starts
+    /// another mirror.
+    is_told_to_exit: bool,
+}
+
+/// Pause before output that could not be stored is written again, in milliseconds.
+const STORE_RETRY_MS: u64 = 2_000;
+
+impl Mirror {
+    /// Mirrors the task until it has ended.
+    pub(crate) fn run(mut self) {
+        loop {
+            self.tick();
+            if self.is_told_to_exit {
+                return;
+            }
+            if !self.task.is_live() && self.task.retry_at().is_none() {
+                break;
+            }
+            self.wait();
+        }
+        self.clients.notify_ended();
+        self.task.close();
+    }
+
+    /// Does everything that is due.
+    fn tick(&mut self) {
+        let now = clock::monotonic_now();
+        self.task.retry_if_due(now);
+        if !self.task.is_live() {
+            return;
+        }
+        self.clients.resume_accepting(now);
+        if self.lease.has_expired(self.task.root(), self.task.spec(), now) {
+            self.request_stop("session", None, None);
+        }
+        self.store_again(now);
+        self.connect_if_due(now);
+    }
+
+    /// Waits until a source is readable or something is due, and handles what has arrived.
+    fn wait(&mut self) {
+        let wake_at = self.wake_at();
+        let mut poll_set = PollSet::default();
+        poll_set.add(0, Source::Signals, [self.signals.as_fd()]);
+        if let Some(link) = self.connection.link() {
+            if self.unstored.is_none() {
+                poll_set.add(0, Source::RemoteMessages, [link.messages_source()]);
+            }
+            poll_set.add(0, Source::RemoteErrors, link.errors_source());
+        }
+        poll_set.add(0, Source::SessionOwner, self.lease.source());
+        for (id, socket) in self.clients.sources() {
+            poll_set.add(0, Source::Client(id), [socket]);
+        }
+        poll_set.add(0, Source::Listener, self.clients.listener_source());
+        let ready = poll_set.wait(wake_at.map(|at| at.ms_since(clock::monotonic_now())));
+        for source in ready.for_task(0) {
+            self.dispatch(source);
+        }
+        if self.clients.remove_disconnected() && self.task.is_live() {
+            self.place(BackgroundReason::User);
+        }
+    }
+
+    /// Returns the time of the next tick, which comes earlier if a source becomes readable.
+    fn wake_at(&self) -> Option<MonotonicMs> {
+        // An ended task waits only for the disk.
+        if !self.task.is_live() {
+            return self.task.retry_at();
+        }
+        let wake_at = [
+            self.task.retry_at(),
+            self.lease.wake_at(),
+            self.clients.wake_at(),
+            self.unstored.as_ref().map(|(at, _)| *at),
+            self.connection.wake_at(),
+        ];
+        wake_at.into_iter().flatten().min()
+    }
+
+    fn dispatch(&mut self, source: Source) {
+        match source {
+            Source::Signals => {
+                let told = self.signals.read_pending();
+                self.is_told_to_exit |=
+                    [Signal::TERM, Signal::INT].iter().any(|signal| told.contains(signal));
+            }
+            Source::RemoteMessages => self.on_messages(),
+            Source::RemoteErrors => self.connection.receive_errors(),
+            Source::SessionOwner => self.lease.on_owner_ended(self.task.root(), self.task.spec()),
+            Source::Client(id) => self.on_client_readable(id),
+            Source::Listener => self.clients.accept(),
+            // The remote shim has these sources.
+            Source::Output | Source::TreeMember | Source::Readiness | Source::Proxy => {}
+        }
+    }
+
+    /// Moves the task to the background.
+    fn place(&mut self, why: BackgroundReason) {
+        self.step(|machine, _| machine.place(why));
+    }
+
+    /// Appends records, and publishes them to the subscribers.
+    fn record(&mut self, records: Vec<Record>) {
+        let Self { task, clients, .. } = self;
+        task.append(records, |seq, record| clients.publish(seq, record));
+    }
+
+    /// Records an event that the mirror has decided on. If it changes nothing, does nothing. An
+    /// event that ends the task is recorded with a summary.
+    fn record_event(&mut self, event: TaskEvent) {
+        // After a restart of this machine the monotonic clock starts again.
+        let at = clock::monotonic_now().max(self.task.state().last_event_at);
+        let (next, effects) = self.task.state().lifecycle.step(&event, at);
+        if next == self.task.state().lifecycle {
+            return;
+        }
+        let mut records = vec![Record::Event { at, event }];
+        if effects.contains(&LifecycleEffect::Close) {
+            records.push(Record::Closed(Box::new(self.close_summary(at, next.outcome()))));
+        }
+        self.record(records);
+    }
+
+    fn close_summary(&self, at: MonotonicMs, outcome: Option<&Outcome>) -> CloseSummary {
+        let proof = match outcome {
+            Some(Outcome::FailedToStart { .. }) => "it was not started",
+            Some(_) | None => "none: it ran on another machine",
+        };
+        CloseSummary {
+            wall: clock::unix_now(),
+            at,
+            report: None,
+            output: self.output_totals(),
+            peaks: None,
+            proof: proof.to_owned(),
+        }
+    }
+
+    const fn output_totals(&self) -> OutputTotals {
+        OutputTotals { bytes: self.output.bytes(), gap: self.output.gap(), lost: 0 }
+    }
+
+    /// Stores output that has arrived.
+    fn store(&mut self, at: u64, bytes: &[u8]) {
+        // After a new connection, the other machine may repeat bytes that are stored already.
+        let known = usize::try_from(self.output.bytes().saturating_sub(at)).unwrap_or(usize::MAX);
+        let Some(new) = bytes.get(known..).filter(|new| !new.is_empty()) else { return };
+        self.output.skip_to(at);
+        self.store_at_end(new.to_vec());
+    }
+
+    fn store_at_end(&mut self, bytes: Vec<u8>) {
+        let mut left = bytes.as_slice();
+        while !left.is_empty() {
+            let (piece, rest) = left.split_at(left.len().min(self.output.max_piece_bytes()));
+            if self.output.write(piece).is_err() {
+                let retry_at = clock::monotonic_now().plus_ms(STORE_RETRY_MS);
+                self.unstored = Some((retry_at, left.to_vec()));
+                break;
+            }
+            self.output.advance(piece.len() as u64);
+            left = rest;
+        }
+        self.clients.notify_output_grown(self.output.bytes());
+    }
+
+    fn store_again(&mut self, now: MonotonicMs) {
+        if let Some((_, bytes)) = self.unstored.take_if(|(at, _)| *at <= now) {
+            self.store_at_end(bytes);
+            // Messages that arrived before the disk was full are handled now.
+            self.handle_messages();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Creates a mirror for a new task, or for a task whose mirror was killed.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use siding_core::remote::ProgramCopy;
+use siding_core::store::journal_file::{self, JournalFile};
+use siding_core::store::task_files;
+use siding_core::sys::{clock, file, process, system_info, unix_socket};
+use siding_core::task::launch::{ShimFds, TaskPayload};
+use siding_model::executor::RemoteExecutor;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::TaskState;
+use siding_model::mirror::RemoteEvent;
+use siding_model::protocol::ShimMessage;
+use siding_model::record::{AcceptedTask, NEWEST_FORMAT, Record};
+use siding_model::remote::{ExecutorFacts, MirrorMachine, UnsentTask};
+use siding_model::spec::TaskSpec;
+
+use super::Mirror;
+use super::connection::MirrorConnection;
+use super::link::REQUEST_PIPE_BYTES;
+use crate::clients::{Client, Clients};
+use crate::failpoints;
+use crate::journal_writer::JournalWriter;
+use crate::lease::Lease;
+use crate::output_file::OutputFile;
+use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
+use crate::task_record::TaskRecord;
+
+/// Records a new task, whose mirror then sends it to the remote machine. If the task cannot be
+/// recorded, reports the error to the starter.
+pub(crate) fn start(
+    id: TaskId,
+    prepared: PreparedShim,
+    handed: ShimFds,
+    starter: OwnedFd,
+) -> Result<Mirror, StartError> {
+    let mut starter = Client::starter(starter);
+    let result = become_mirror(id, prepared).and_then(|shim| prepare(id, shim, handed));
+    let mut mirror = result.inspect_err(|error| starter.send_message(&error.to_message()))?;
+    mirror.clients.add(starter);
+    Ok(mirror)
+}
+
+/// Turns this process into the mirror of a task. The processes that ssh leaves behind, such as the
+/// one that shares a connection among tasks, are children of init, which reaps them.
+fn become_mirror(id: TaskId, prepared: PreparedShim) -> Result<Shim, StartError> {
+    let shim = Shim::for_task(id, prepared)?;
+    process::resign_subreaper().map_err(failed_to("leave orphans to init"))?;
+    Ok(shim)
+}
+
+fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError> {
+    let dirs = shim.open_dirs(id, handed);
+    let TaskPayload { spec, environment } =
+        TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
+    failpoints::arm_from_task_environment(&environment);
+    let unsent = unsent_task(&spec, &environment);
+    check_request_size(&unsent).map_err(failed_to("send the command"))?;
+    let accepted = AcceptedTask {
+        format: NEWEST_FORMAT,
+        boot: shim.boot.clone(),
+        at: clock::monotonic_now(),
+        wall: clock::unix_now(),
+        shim: shim.self_process,
+        cgroup: None,
+        adopted: None,
+        spec,
+    };
+    let dir = dirs.dir.as_fd();
+    let output = file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
+        .and_then(|fd| OutputFile::new(fd, accepted.spec.keep_head, accepted.spec.keep_tail))
+        .map_err(failed_to("create the output file"))?;
+    let listener = listen(&dirs)?;
+    let mut journal = JournalFile::create(dir).map_err(failed_to("create the journal"))?;
+    let state = TaskState::new(accepted.clone());
+    journal
+        .append(&[Record::Accepted(Box::new(accepted))])
+        .map_err(failed_to("write the journal"))?;
+    failpoints::pause_at("accepted");
+    let files = MirrorFiles { state, journal, output, listener };
+    assemble(shim, dirs, files, Some(unsent))
+}
+
+/// Rejects a task whose request would never fit into the pipe to ssh.
+fn check_request_size(unsent: &UnsentTask) -> io::Result<()> {
+    /// Space for the other parts of the request.
+    const FRAME_BYTES: usize = 4096;
+    let json = serde_json::to_vec(&(&unsent.spec, &unsent.variables)).map_err(io::Error::other)?;
+    if json.len() + FRAME_BYTES > REQUEST_PIPE_BYTES {
+        let why = "the command and its variables are larger than 1 MiB";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(())
+}
+
+/// Returns a task as it is sent to the remote machine. `variables` are those of the command, as
+/// `NAME=value`.
+fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
+    let spec = TaskSpec {
+        executor: None,
+        sent_by: Some(sender(local.executor.as_deref())),
+        // The mirror has the session, and requests the stop when the session ends.
+        session_id: SessionId::implicit(),
+        keep: true,
+        parent_task: None,
+        duplicate_of: None,
+        ..local.clone()
+    };
+    let split = |variable: &CString| {
+        let text = variable.to_string_lossy();
+        text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    UnsentTask { spec, variables: variables.iter().filter_map(split).collect() }
+}
+
+/// Returns the user and the machine that send a task.
+fn sender(executor: Option<&RemoteExecutor>) -> String {
+    let variables = executor.map(|executor| executor.ssh_variables.as_slice()).unwrap_or_default();
+    let user = ["LOGNAME", "USER"].iter().find_map(|wanted| {
+        variables.iter().find_map(|(name, value)| (name == wanted).then(|| value.clone()))
+    });
+    let user = user.unwrap_or_else(|| process::effective_uid().to_string());
+    format!("{user}@{}", system_info::hostname())
+}
+
+/// Takes a mirror over from a shim that was killed, and notifies the starter once the takeover is
+/// recorded.
+pub(crate) fn take_over(
+    id: TaskId,
+    prepared: PreparedShim,
+    handed: ShimFds,
+    starter: OwnedFd,
+) -> Result<Mirror, StartError> {
+    let mut starter = Client::subscriber(starter);
+    let result = become_mirror(id, prepared).and_then(|shim| {
+        let dirs = shim.open_dirs(id, handed);
+        resume(shim, dirs, |message| starter.send_message(&message))
+    });
+    let mut mirror = result.inspect_err(|error| starter.send_message(&error.to_message()))?;
+    mirror.clients.add(starter);
+    Ok(mirror)
+}
+
+fn resume(
+    shim: Shim,
+    dirs: TaskDirs,
+    notify: impl FnOnce(ShimMessage),
+) -> Result<Mirror, StartError> {
+    let dir = dirs.dir.as_fd();
+    let replayed = journal_file::read(dir)
+        .map_err(|error| failed_to("read the journal")(io::Error::other(error)))?;
+    let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
+    let mut state = replayed.state;
+    let output = open_output(&dirs)
+        .and_then(|fd| OutputFile::new(fd, state.spec.keep_head, state.spec.keep_tail))
+        .map_err(failed_to("reopen the output"))?;
+    let runtime_dir =
+        dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
+    let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
+    let listener = listen(&dirs)?;
+    let at = clock::monotonic_now().max(state.last_event_at);
+    let rescued = Record::Rescued { at, shim: shim.self_process };
+    let mut records = Vec::new();
+    if state.boot != shim.boot {
+        let boot = shim.boot.clone();
+        records.push(Record::Remote(RemoteEvent::Rebooted { at: state.last_event_at, boot }));
+    }
+    let seq = state.next_seq + records.len() as u64;
+    records.push(rescued.clone());
+    for record in records.clone() {
+        state
+            .apply(record)
+            .map_err(|why| failed_to("replay the journal")(io::Error::other(why)))?;
+    }
+    journal.append(&records).map_err(failed_to("write the journal"))?;
+    notify(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
+    assemble(shim, dirs, MirrorFiles { state, journal, output, listener }, None)
+}
+
+/// Opens the output file. A file that was removed is created again.
+fn open_output(dirs: &TaskDirs) -> io::Result<OwnedFd> {
+    match file::open_at(&dirs.dir, task_files::OUTPUT_FILE, file::OpenMode::ReadWrite) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            file::open_at(&dirs.dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
+        }
+        result => result,
+    }
+}
+
+fn listen(dirs: &TaskDirs) -> Result<OwnedFd, StartError> {
+    let runtime_dir =
+        dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
+    unix_socket::listen(runtime_dir, task_files::SOCKET_NAME)
+        .map_err(failed_to("listen for clients"))
+}
+
+/// The open files of a task, and the state from its journal.
+struct MirrorFiles {
+    state: TaskState,
+    journal: JournalFile,
+    output: OutputFile,
+    listener: OwnedFd,
+}
+
+fn assemble(
+    shim: Shim,
+    dirs: TaskDirs,
+    files: MirrorFiles,
+    unsent: Option<UnsentTask>,
+) -> Result<Mirror, StartError> {
+    let MirrorFiles { state, journal, output, listener } = files;
+    let missing = || failed_to("find the executor")(io::ErrorKind::InvalidData.into());
+    let executor: RemoteExecutor = *state.spec.executor.clone().ok_or_else(missing)?;
+    let copy = match executor.program {
+        Some(_) => None,
+        None => Some(
+            ProgramCopy::of_running_program(&dirs.root)
+                .map_err(failed_to("read the program to copy"))?,
+        ),
+    };
+    let facts = ExecutorFacts {
+        name: executor.name.clone(),
+        program: executor.program.clone(),
+        processor: std::env::consts::ARCH.to_owned(),
+    };
+    let lease = Lease::acquire(&dirs.root, &state.spec);
+    Ok(Mirror {
+        task: TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal)),
+        output,
+        clients: Clients::new(listener),
+        lease,
+        signals: shim.signals,
+        machine: MirrorMachine::new(facts, unsent),
+        connection: MirrorConnection::new(executor, copy),
+        unstored: None,
+        forwarded: Vec::new(),
+        is_told_to_exit: false,
+    })
+}

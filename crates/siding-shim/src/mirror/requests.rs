@@ -1,0 +1,107 @@
+//! The requests of a mirror's clients: those about the connection and the placement are carried out
+//! here, the others are forwarded.
+
+use siding_core::sys::clock;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::remote::{MirrorAction, RemoteRequest};
+use siding_model::signal::Signal;
+
+use super::Mirror;
+use crate::clients::{ClientEvent, ClientId, UNKNOWN_REQUEST};
+
+impl Mirror {
+    /// Receives a client's request and carries it out.
+    pub(super) fn on_client_readable(&mut self, id: ClientId) {
+        match self.clients.recv_event(id) {
+            ClientEvent::Request(request) => self.handle_request(id, request),
+            ClientEvent::Malformed => self.refuse(id, UNKNOWN_REQUEST.to_owned()),
+            ClientEvent::WouldBlock | ClientEvent::Disconnected => {}
+        }
+    }
+
+    fn handle_request(&mut self, id: ClientId, request: ShimRequest) {
+        match request {
+            ShimRequest::Ping => {}
+            ShimRequest::Subscribe { follow, shown } => self.clients.subscribe(id, follow, shown),
+            ShimRequest::Place { why } => self.place(why),
+            ShimRequest::Stop { by, grace_ms, signal } => {
+                self.request_stop(&by, grace_ms, signal);
+                // The end of an unreachable task may be hours away.
+                match self.unreachable_text() {
+                    Some(why) => {
+                        let why = format!("{why}; the stop is recorded, and follows once it is");
+                        self.refuse(id, why);
+                    }
+                    None => self.clients.await_end(id),
+                }
+                return;
+            }
+            ShimRequest::Release { .. }
+            | ShimRequest::Extend { .. }
+            | ShimRequest::InputWritten { .. }
+            | ShimRequest::CloseStdin { .. }
+            | ShimRequest::Why
+            | ShimRequest::Usage => return self.forward(id, request),
+        }
+        self.clients.send_message(id, &ShimMessage::Done);
+    }
+
+    fn refuse(&mut self, id: ClientId, why: String) {
+        self.clients.send_message(id, &ShimMessage::Refused { why });
+    }
+
+    /// Forwards a request, whose responses arrive later.
+    fn forward(&mut self, id: ClientId, request: ShimRequest) {
+        match self.machine.forward(request) {
+            Some(action) => {
+                if let MirrorAction::Send(RemoteRequest::Forward { number, .. }) = &action {
+                    self.forwarded.push((*number, id));
+                }
+                self.carry_out(vec![action]);
+            }
+            None => {
+                let why = self.unreachable_text().unwrap_or_else(|| {
+                    format!("the connection to {} is not ready", self.machine.executor_name())
+                });
+                self.refuse(id, format!("{why}; try again later"));
+            }
+        }
+    }
+
+    /// Requests the stop of the task.
+    pub(super) fn request_stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) {
+        if self.task.is_live() {
+            self.step(|machine, context| machine.stop(context, by, grace_ms, signal));
+        }
+    }
+
+    /// Passes a message of the remote shim to the client whose request was forwarded.
+    pub(super) fn respond(&mut self, number: u64, message: &ShimMessage) {
+        let Some(index) = self.forwarded.iter().position(|(known, _)| *known == number) else {
+            return;
+        };
+        let (_, client) = self.forwarded[index];
+        self.clients.send_message(client, message);
+        if message.is_response() {
+            self.forwarded.swap_remove(index);
+        }
+    }
+
+    /// Answers the clients whose requests got no response before the connection broke.
+    pub(super) fn refuse_forwarded(&mut self) {
+        for (_, client) in std::mem::take(&mut self.forwarded) {
+            let name = self.machine.executor_name();
+            let why = format!("the connection to {name} broke before its answer; try again");
+            self.refuse(client, why);
+        }
+    }
+
+    /// Returns since when the remote machine is not reachable, and why; `None` while it is.
+    fn unreachable_text(&self) -> Option<String> {
+        let remote = self.task.state().remote.as_ref()?;
+        let unreachable = remote.unreachable.as_ref()?;
+        let since = clock::format_local_time(unreachable.since);
+        let name = self.machine.executor_name();
+        Some(format!("{name} is not reachable since {since} ({})", unreachable.why))
+    }
+}
