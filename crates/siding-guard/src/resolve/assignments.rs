@@ -117,7 +117,7 @@ impl Walker {
         }
     }
 
-    /// Sets a variable to the value that an option of a program gives it: `--env NAME=VALUE`.
+    /// Sets a variable to the value in an option of a program, such as `--env NAME=VALUE`.
     pub(super) fn assign_option(&mut self, name: &str, value: Field, context: &ExecContext) {
         self.record_assignment(name, &value, context);
         // Other keys of the table, such as `ERREXIT_KEY`, are not names of variables.

@@ -68,8 +68,8 @@ fn resolve_split_string(walker: &mut Walker, code: &Field, after: &[Field], cont
     walker.resolve_call(&words, code.span, context);
 }
 
-/// Splits the value of `-S` into words, with the quotes and escape sequences of env(1). These are
-/// not those of a shell: `\_` is a blank, and there are no operators.
+/// Splits the value of `-S` into words, with the quotes and escape sequences of env(1). They differ
+/// from those of a shell: `\_` is a blank, and there are no operators.
 fn split_string(text: &str, variables: &Variables) -> Vec<String> {
     let mut words = vec![];
     let mut word: Option<String> = None;

@@ -164,8 +164,8 @@ fn plan_host_end(root: &StateDir, files: &HostFiles, record: &HostRecord) -> Vec
     let other_sockets: Vec<String> =
         host_sockets(record).into_iter().filter(|path| !relay_sockets.contains(path)).collect();
     let open_socket = |path: &String| OwnSocket::open(Path::new(path));
-    // [`end_host`] removes these files only after the listening relays have exited. The relays still
-    // run in a dry run, so their sockets are not dead yet.
+    // [`end_host`] removes these files only after the listening relays have exited. In a dry run
+    // the relays still run, so their sockets are not dead yet.
     let of_relays = relay_sockets.iter().filter_map(open_socket);
     let of_others = other_sockets.iter().filter_map(open_socket).filter(OwnSocket::is_dead);
     let removed = of_relays.chain(of_others);
