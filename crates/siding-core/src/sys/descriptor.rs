@@ -87,3 +87,25 @@ pub fn raise_open_limit() {
     let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
+
+/// Runs one ignored unit test in a process of its own, which may open 32 descriptors.
+#[cfg(test)]
+pub(crate) fn run_test_with_few_descriptors(test_name: &str) {
+    let this = std::env::current_exe().expect("it runs");
+    let line = "ulimit -n 32; exec \"$0\" \"$@\"";
+    let mut inner = std::process::Command::new("bash");
+    let done =
+        inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", test_name]).output();
+    let done = done.expect("bash is installed");
+    let stdout = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && stdout.contains("1 passed"), "{stdout}");
+}
+
+/// Opens files until this process can open only `free` more descriptors.
+#[cfg(test)]
+pub(crate) fn take_descriptors(free: usize) -> Vec<std::fs::File> {
+    let open = || std::fs::File::open("/dev/null");
+    let mut taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
+    taken.truncate(taken.len().checked_sub(free).expect("so many were free"));
+    taken
+}
