@@ -59,6 +59,15 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Returns whether the process that started this one has passed on a descriptor with this number.
+/// siding opens its own descriptors with close-on-exec.
+#[must_use]
+pub fn is_inherited(number: RawFd) -> bool {
+    // SAFETY: the call takes only numbers, and changes nothing; a closed number gives EBADF.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    flags >= 0 && flags & libc::FD_CLOEXEC == 0
+}
+
 /// Checks whether the kernel can close a range of descriptors in one call (close_range(2)).
 ///
 /// # Errors
