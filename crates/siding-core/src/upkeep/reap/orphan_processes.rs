@@ -45,7 +45,7 @@ enum TaskGuard {
 /// The name of the rule in `reaped.log`.
 const TASK_ENDED_RULE: &str = "task-ended";
 /// Maximum number of scans. A scan is repeated until it could read every process.
-const MAX_SCANS: u32 = 3;
+pub(super) const MAX_SCANS: u32 = 3;
 /// The reason for an incomplete scan, as the report shows it.
 const INCOMPLETE_SCAN_REASON: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
     left (`ulimit -n`); strays may be left, and no ended task was removed";
