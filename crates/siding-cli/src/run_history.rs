@@ -44,14 +44,17 @@ pub(crate) fn expectation(root: &StateDir, command: &str, cwd: &str) -> Option<E
     query_best_effort(root, |history| history.expectation(command, cwd)).flatten()
 }
 
-/// Adds ended tasks to the history before some of them are removed.
+/// Adds ended tasks to the history before some of them are removed. Prints a note on failure.
 pub(crate) fn ingest_ended_runs(root: &StateDir) {
-    if let Err(error) =
-        siding_history::with_history(root, |history| history.ingest(root, usize::MAX))
-            .map(report_moved_file)
-    {
+    if let Err(error) = try_ingest_ended_runs(root) {
         render::print_note(&format!("ended tasks were not added to the history: {error}"));
     }
+}
+
+/// Adds ended tasks to the history.
+pub(crate) fn try_ingest_ended_runs(root: &StateDir) -> Result<(), HistoryError> {
+    siding_history::with_history(root, |history| history.ingest(root, usize::MAX).map(drop))
+        .map(report_moved_file)
 }
 
 /// Runs a query on the history. If `history.db` cannot be used, prints a note and queries a

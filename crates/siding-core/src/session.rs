@@ -251,7 +251,7 @@ pub fn read(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionE
 /// [`SessionError::Store`].
 pub fn list_sessions(root: &StateDir) -> Result<Vec<Session>, SessionError> {
     let names = root.session_names()?.into_iter();
-    // Siding creates only entries with valid names.
+    // siding creates only entries with valid names.
     let ids = names.filter_map(|name| name.parse::<SessionId>().ok());
     Ok(ids.filter_map(|id| read(root, &id).ok().flatten()).collect())
 }

@@ -53,9 +53,9 @@ pub enum WaitRequest {
 /// How long a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerWait {
-    /// Until the command has started; it then runs in the background.
+    /// Until the command has started. The command then runs in the background.
     UntilStart,
-    /// For this long; the command then continues in the background.
+    /// For at most this duration. The command then continues in the background.
     For(Duration),
     /// Until the command ends.
     UntilEnd,

@@ -38,7 +38,7 @@ pub struct ProgressFacts<'a> {
 /// follows.
 fn draw_bar(characters: CharacterSet, done: u64, all: u64) -> String {
     let (done_cells, all_wide) = (u128::from(done) * BAR_CELLS as u128, u128::from(all.max(1)));
-    // Rounded to the nearest cell.
+    // The share is rounded to the nearest cell.
     let share = (2 * done_cells + all_wide) / (2 * all_wide);
     let full = usize::try_from(share).unwrap_or(BAR_CELLS).min(BAR_CELLS);
     let empty = BAR_CELLS - full;

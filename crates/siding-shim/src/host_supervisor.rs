@@ -179,9 +179,7 @@ impl HostSupervisor {
 
     fn claim_commands(&mut self) {
         let Self { root, files, record, first_command_ticks, .. } = self;
-        if !files.list_claims().is_empty() {
-            host::retry_claims(root, files, record, SELF_EXE);
-        }
+        host::retry_claims(root, files, record, SELF_EXE);
         let on_marked = || failpoints::pause_at(failpoints::COMMAND_MARKED);
         host::adopt_sandboxed_commands(
             root,

@@ -121,9 +121,9 @@ impl LeaderHandle {
             Self::Guessed(_) => {
                 Some(unknown("its first shim was killed before it recorded the task's leader"))
             }
-            Self::EndMissed => {
-                Some(unknown("its shim was killed, and the command ended before another shim could take over"))
-            }
+            Self::EndMissed => Some(unknown(
+                "its shim was killed, and the command ended before another shim could take over",
+            )),
             Self::Finished => None,
         }
     }

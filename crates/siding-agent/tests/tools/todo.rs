@@ -187,7 +187,7 @@ fn a_torn_line_is_skipped_and_terminated() {
     agent.create("Do it", &[]).unwrap();
     let whole = std::fs::read(journal_path(&project)).unwrap();
     for cut in 0..whole.len() {
-        // The file is as a crash during the write of a second line leaves it.
+        // The file has the content that a crash during the write of a second line leaves.
         let torn = [&whole[..], &whole[..cut]].concat();
         std::fs::write(journal_path(&project), torn).unwrap();
         assert!(agent.list().starts_with("t1 Do it [pending]\n"), "{cut}");

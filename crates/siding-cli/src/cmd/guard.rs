@@ -12,6 +12,7 @@ use clap::Subcommand;
 use siding_guard::{ExecMode, GuardVerdict, judge};
 use siding_model::shell_words::join_quoted;
 
+use crate::caller;
 use crate::exit;
 use crate::failure::Failure;
 use crate::guard_rules;
@@ -85,11 +86,13 @@ impl Args {
             (true, false) => ExecMode::Background,
             (true, true) => ExecMode::Unattended,
         };
-        let judgement = judge(&text, &guard_rules::load_rules()?, exec_mode);
+        let rules = guard_rules::load_rules()?;
+        let judgement = judge(&text, &rules, exec_mode);
         if self.json {
             json::print(&judgement)?;
         } else {
-            out::print(&judgement_text::format_judgement(&judgement))?;
+            let is_person = caller::is_person_at_stdout();
+            out::print(&judgement_text::format_judgement(&judgement, &rules, is_person))?;
         }
         Ok(exit_code(judgement.verdict))
     }

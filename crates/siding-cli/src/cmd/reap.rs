@@ -100,7 +100,8 @@ impl Args {
         // Sockets come last: a relay that an earlier step ended no longer holds its socket.
         steps.extend(reap::reap_sockets(&settings.reap_sockets, self.dry_run));
         if !self.dry_run {
-            // Before the output, which may fail: the processes have been terminated in any case.
+            // The entries are sent before the output, which may fail although the processes have
+            // been terminated.
             log_reaped_processes(&settings, &steps);
         }
         if self.json {

@@ -18,7 +18,7 @@ use crate::{render, run_history, stdout};
 /// Removes ended tasks with their records, output and notices.
 ///
 /// A running task is refused; `siding stop` stops it first. The history keeps the duration and the
-/// result of a removed task. Without this command, `siding reap` and session starts remove ended
+/// result of a removed task; if they cannot be stored, the task is not removed. Without this command, `siding reap` and session starts remove ended
 /// tasks after retention_age (7 days).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// Ended tasks: ids, unique prefixes, names, or `@` for the last one
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
-    /// Remove a task even if its session has not received all notices about it
+    /// Remove a task even if its session has not received all notices about it, or the history
+    /// cannot store its result
     #[arg(short, long)]
     force: bool,
     /// Print a JSON list of the removed tasks
@@ -53,9 +54,6 @@ impl Args {
         let root = context::open_state_dir()?;
         // All arguments are resolved first, because a removed task is no longer found.
         let found: Vec<_> = context::resolve_distinct(&root, &self.ids, self.json).collect();
-        if found.iter().any(Result::is_ok) {
-            run_history::ingest_ended_runs(&root);
-        }
         let mut failed = false;
         let mut removals = Vec::new();
         for id in found {
@@ -79,7 +77,13 @@ impl Args {
 
 fn remove_task(root: &StateDir, task_id: TaskId, is_forced: bool) -> Result<RemovalView, Failure> {
     context::recover(root, task_id)?;
-    let bytes = removal::remove_ended_task(root, task_id, is_forced)?;
+    let bytes = removal::remove_ended_task(root, task_id, is_forced, || {
+        if is_forced {
+            run_history::ingest_ended_runs(root);
+            return Ok(());
+        }
+        Ok(run_history::try_ingest_ended_runs(root)?)
+    })?;
     Ok(RemovalView { task_id, bytes })
 }
 
@@ -95,6 +99,10 @@ impl From<RemoveError> for Failure {
             RemoveError::Notices(error) => error.into(),
             RemoveError::Journal { .. } => failure,
             RemoveError::Busy { .. } => failure.with_hint("try again in a moment"),
+            RemoveError::Unrecorded { id, .. } => failure.with_hint(format!(
+                "`siding rm --force {id}` removes the task and its output nevertheless, for \
+                 example to free space on a full disk"
+            )),
             RemoveError::Refused { id, refusal: RemovalRefusal::Live } => {
                 failure.with_hint(format!("stop it first: `siding stop {id}`"))
             }

@@ -1,6 +1,7 @@
 //! `siding run`: runs a command as a task.
 
 mod auto_background;
+mod caller_descriptors;
 mod duplicate;
 mod empty_input;
 mod follow;

@@ -159,7 +159,7 @@ impl Args {
             let period = format_duration(Duration::from_millis(period_ms));
             errln!("siding: no task ran in the last {period}; --since selects a longer period");
         }
-        // The history does not know the sessions of its runs.
+        // The history has no sessions, so the removed tasks of this session cannot be counted.
         if self.session.is_some() {
             return;
         }

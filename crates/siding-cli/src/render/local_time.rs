@@ -11,9 +11,9 @@ const SECONDS_LEN: usize = 19;
 /// The time zone in which times are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeZone {
-    /// As in JSON: `2025-11-21T22:41:12.345Z`.
+    /// UTC, as in JSON: `2025-11-21T22:41:12.345Z`.
     Utc,
-    /// That of a person: `2025-11-21 23:41:12 +01:00`.
+    /// The zone of the person at the terminal: `2025-11-21 23:41:12 +01:00`.
     Local,
 }
 

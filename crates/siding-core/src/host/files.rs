@@ -144,12 +144,16 @@ impl HostFiles {
     }
 
     /// Returns the claimed tasks. Processes may carry the mark of such a task although no shim
-    /// supervises the task. An unreadable directory counts as one without claims.
-    #[must_use]
-    pub fn list_claims(&self) -> Vec<TaskId> {
-        let names = file::open_at(&self.dir, ".", OpenMode::Directory).and_then(file::list_names);
-        let names = names.unwrap_or_default().into_iter();
-        names.filter_map(|name| name.strip_prefix(CLAIM_PREFIX)?.parse().ok()).collect()
+    /// supervises the task.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn list_claims(&self) -> io::Result<Vec<TaskId>> {
+        let names =
+            file::open_at(&self.dir, ".", OpenMode::Directory).and_then(file::list_names)?;
+        let claims = names.iter().filter_map(|name| name.strip_prefix(CLAIM_PREFIX)?.parse().ok());
+        Ok(claims.collect())
     }
 
     fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<T> {

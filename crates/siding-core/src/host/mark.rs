@@ -62,20 +62,48 @@ pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<
     Ok(())
 }
 
-/// Returns the processes that carry exactly this mark, except this process, `except`, zombies
-/// and processes whose command line cannot be read.
-#[must_use]
-pub fn processes_with_mark(mark: Birthmark, except: i32) -> Vec<MarkedProcess> {
+/// Returns the processes that carry exactly this mark, except this process, `except` and zombies.
+///
+/// # Errors
+///
+/// The I/O error if the processes cannot be listed, or if a process that may carry the mark cannot
+/// be read, for example because no descriptor is left.
+pub fn processes_with_mark(mark: Birthmark, except: i32) -> io::Result<Vec<MarkedProcess>> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    let carries =
-        |pid: &i32| *pid != own && *pid != except && procfs::birthmark(*pid) == Some(mark);
-    procfs::all_pids().into_iter().filter(carries).filter_map(read_marked).collect()
+    let mut found = Vec::new();
+    for pid in procfs::all_pids()? {
+        if pid != own && pid != except && procfs::read_birthmark(pid)? == Some(mark) {
+            let read = read_unless_ended(pid, mark, read_marked)?;
+            found.extend(read.filter(|(_, state)| *state != 'Z').map(|(process, _)| process));
+        }
+    }
+    Ok(found)
 }
 
-fn read_marked(pid: i32) -> Option<MarkedProcess> {
-    let stat = procfs::stat(pid).filter(|stat| stat.state != 'Z')?;
+/// Returns a process and the state letter in its `/proc/PID/stat`.
+fn read_marked(pid: i32) -> Option<(MarkedProcess, char)> {
+    let stat = procfs::stat(pid)?;
     let (words, name) = procfs::command_words(pid, MAX_CMDLINE_BYTES)?;
     let program = procfs::executable_name(pid).unwrap_or(name);
     let process = ProcRef { pid, start_ticks: stat.start_ticks };
-    Some(MarkedProcess { process, parent: stat.ppid, program, words })
+    Some((MarkedProcess { process, parent: stat.ppid, program, words }, stat.state))
+}
+
+/// Reads facts from the files of a process that carried `mark`. Returns `None` if the process has
+/// ended.
+///
+/// # Errors
+///
+/// An error if the facts cannot be read although a process with this ID still carries the mark.
+/// Reading the mark of a process of the same user needs no descriptor (prlimit(2)).
+pub(super) fn read_unless_ended<T>(
+    pid: i32,
+    mark: Birthmark,
+    read: impl FnOnce(i32) -> Option<T>,
+) -> io::Result<Option<T>> {
+    let facts = read(pid);
+    if facts.is_none() && procfs::read_birthmark(pid)? == Some(mark) {
+        return Err(io::Error::other(format!("could not read the files of process {pid}")));
+    }
+    Ok(facts)
 }

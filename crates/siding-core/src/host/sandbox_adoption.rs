@@ -1,12 +1,13 @@
 //! Adopts the commands that a host runs in a sandbox, from outside the sandbox.
 
 use std::ffi::CStr;
+use std::io;
 
 use siding_model::host::{HostRecord, SandboxedCommand, sandboxed_commands};
 use siding_model::id::{Birthmark, TaskId};
 
 use super::files::{HostContext, HostFiles};
-use super::mark::{mark_tree, processes_with_mark};
+use super::mark::{mark_tree, processes_with_mark, read_unless_ended};
 use crate::processes::siding_process::SHIM_NAME;
 use crate::store::StateDir;
 use crate::sys::{birthmark, procfs};
@@ -17,8 +18,8 @@ use crate::task::launch::IdleShim;
 /// `commands_since` is the start time of the host's first command, in clock ticks since boot;
 /// `None` if no command has started yet. `program` holds the program to execute as a shim, and a
 /// function that is called for each command after the marking and before the start of the shim.
-/// Returns the number of commands that were adopted; 0 if the host's session and settings cannot be
-/// read.
+/// Returns the number of commands that were adopted; 0 if the processes, or the host's session and
+/// settings, cannot be read.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,
@@ -27,7 +28,7 @@ pub fn adopt_sandboxed_commands(
     program: (&CStr, &dyn Fn()),
 ) -> usize {
     let from = files.mark.birthmark();
-    let carriers = processes_with_mark(from, record.host.pid);
+    let Ok(carriers) = processes_with_mark(from, record.host.pid) else { return 0 };
     let found = sandboxed_commands(record.host.pid, &carriers, commands_since);
     if found.is_empty() {
         return 0;
@@ -69,15 +70,20 @@ fn adopt_command(
 }
 
 /// Starts shims for the commands that a supervisor has claimed but not handed to a shim. Removes
-/// each claim whose task has a shim, a live marker or no process left.
+/// each claim whose task has a shim, a live marker or no process left; a claim about which this is
+/// unknown stays.
 pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, program: &CStr) {
-    for task in files.list_claims() {
+    for task in files.list_claims().unwrap_or_default() {
         let mark = task.birthmark();
-        if !is_unsupervised(root, task) {
-            files.remove_claim(task);
-            continue;
+        match is_unsupervised(root, task) {
+            Ok(true) => {}
+            Ok(false) => {
+                files.remove_claim(task);
+                continue;
+            }
+            Err(_) => continue,
         }
-        let carriers = processes_with_mark(mark, record.host.pid);
+        let Ok(carriers) = processes_with_mark(mark, record.host.pid) else { continue };
         // The process was recognized as a command before, so its start time no longer matters.
         let commands = sandboxed_commands(record.host.pid, &carriers, Some(0));
         let (Some(command), Ok(current)) = (commands.first(), files.context()) else {
@@ -101,20 +107,27 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
 
 /// Returns whether a shim carries this mark. Such a shim may supervise a task that has no record
 /// yet.
-fn has_shim(mark: Birthmark) -> bool {
-    let is_shim = |pid: &i32| {
-        procfs::birthmark(*pid) == Some(mark)
-            && procfs::process_name(*pid)
-                .is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
-    };
-    procfs::all_pids().iter().any(is_shim)
+fn has_shim(mark: Birthmark) -> io::Result<bool> {
+    for pid in procfs::all_pids()? {
+        if procfs::read_birthmark(pid)? == Some(mark)
+            && let Some(name) = read_unless_ended(pid, mark, procfs::process_name)?
+            && name.as_bytes() == SHIM_NAME.to_bytes()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns whether a claimed task has neither a live marker nor a shim. The processes with its mark
 /// are then treated as the host's.
-#[must_use]
-pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
-    !root.is_marked_live(task) && !has_shim(task.birthmark())
+///
+/// # Errors
+///
+/// The I/O error if the processes cannot be listed, or if a process that may be the shim cannot be
+/// read.
+pub fn is_unsupervised(root: &StateDir, task: TaskId) -> io::Result<bool> {
+    Ok(!root.is_marked_live(task) && !has_shim(task.birthmark())?)
 }
 
 /// Returns the working directory of a sandboxed command's shell; if it cannot be read, that of the

@@ -321,12 +321,11 @@ fn scan_all(
         }
     };
     let newest = procfs::newest_pid().map(|pid| (pid - RECHECKED_PIDS).max(1));
-    // This process itself is always listed, so an empty list is an error.
     let mut is_listed = true;
     let mut listed = || {
         let pids = procfs::all_pids();
-        is_listed &= !pids.is_empty();
-        pids
+        is_listed &= pids.is_ok();
+        pids.unwrap_or_default()
     };
     listed().into_iter().for_each(&mut look_at);
     // A /proc with `subset=pid` has no loadavg, so the newest id is never known, and the list is

@@ -23,7 +23,7 @@ use super::{Session, SessionError, io_error, read};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// Maximum number of sessions in a chain, including the first. Siding never creates a chain of this
+/// Maximum number of sessions in a chain, including the first. siding never creates a chain of this
 /// length or a cycle; only modified files can contain one.
 const MAX_ANCESTORS: usize = 32;
 /// File whose lock is held while a subagent is started, so that concurrent starts cannot exceed the
@@ -193,7 +193,7 @@ pub fn session_tree(root: &StateDir, id: &SessionId) -> Result<HashSet<SessionId
 /// ancestors as far as they are readable.
 fn subagent_chains(root: &StateDir) -> Result<Vec<(SessionId, Vec<Session>)>, StoreError> {
     let names = root.session_names()?.into_iter();
-    // Siding creates only entries with valid names.
+    // siding creates only entries with valid names.
     let ids = names.filter_map(|name| name.parse().ok()).filter(is_subagent_id);
     let mut known: HashMap<SessionId, Option<Session>> = HashMap::new();
     let mut find = |id: &SessionId| {

@@ -59,6 +59,15 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// Returns whether the process that started this one has passed on a descriptor with this number.
+/// siding opens its own descriptors with close-on-exec.
+#[must_use]
+pub fn is_inherited(number: RawFd) -> bool {
+    // SAFETY: the call takes only numbers, and changes nothing; a closed number gives EBADF.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    flags >= 0 && flags & libc::FD_CLOEXEC == 0
+}
+
 /// Checks whether the kernel can close a range of descriptors in one call (close_range(2)).
 ///
 /// # Errors
@@ -86,4 +95,26 @@ pub fn raise_open_limit() {
     // descriptors as the old limit allows.
     let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Runs one ignored unit test in a process of its own, which may open 32 descriptors.
+#[cfg(test)]
+pub(crate) fn run_test_with_few_descriptors(test_name: &str) {
+    let this = std::env::current_exe().expect("it runs");
+    let line = "ulimit -n 32; exec \"$0\" \"$@\"";
+    let mut inner = std::process::Command::new("bash");
+    let done =
+        inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", test_name]).output();
+    let done = done.expect("bash is installed");
+    let stdout = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && stdout.contains("1 passed"), "{stdout}");
+}
+
+/// Opens files until this process can open only `free` more descriptors.
+#[cfg(test)]
+pub(crate) fn take_descriptors(free: usize) -> Vec<std::fs::File> {
+    let open = || std::fs::File::open("/dev/null");
+    let mut taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
+    taken.truncate(taken.len().checked_sub(free).expect("so many were free"));
+    taken
 }

@@ -54,7 +54,8 @@ fn try_read_into<'b>(path: &str, buffer: &'b mut [u8]) -> std::io::Result<&'b [u
 
 /// Returns whether a read failed because no descriptor or kernel memory was left. A failure of this
 /// kind says nothing about the process whose file was read.
-fn is_out_of_resources(error: &std::io::Error) -> bool {
+#[must_use]
+pub fn is_out_of_resources(error: &std::io::Error) -> bool {
     use rustix::io::Errno;
     let errno = Errno::from_io_error(error);
     errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno))
@@ -171,23 +172,24 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Returns every process ID that `/proc` shows; none if `/proc` cannot be read completely.
-#[must_use]
-pub fn all_pids() -> Vec<i32> {
+/// Returns every process ID that `/proc` shows.
+///
+/// # Errors
+///
+/// The I/O error if `/proc` cannot be read completely, for example because no descriptor is left.
+pub fn all_pids() -> std::io::Result<Vec<i32>> {
     use rustix::fs::{CWD, Mode, OFlags, RawDir};
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(proc) = rustix::fs::openat(CWD, "/proc", flags, Mode::empty()) else {
-        return Vec::new();
-    };
+    let proc = rustix::fs::openat(CWD, "/proc", flags, Mode::empty())?;
     let mut pids = Vec::new();
     let mut entries = Vec::with_capacity(32 << 10);
     let mut entries = RawDir::new(proc, entries.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         // A part of the list would be taken for the whole list.
-        let Ok(entry) = entry else { return Vec::new() };
+        let entry = entry?;
         pids.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok()));
     }
-    pids
+    Ok(pids)
 }
 
 /// Returns the ID that was assigned last, to a process or a thread. IDs are assigned in ascending
@@ -307,7 +309,7 @@ pub fn process_name(pid: i32) -> Option<String> {
 
 /// Returns the names of the other processes in the process group of this process, except zombies.
 /// With job control, these are the other programs of a pipeline. `None` if `/proc` does not show
-/// this process.
+/// this process, or cannot be listed.
 #[must_use]
 pub fn names_in_own_group() -> Option<Vec<String>> {
     let own = self_pid_in_proc()?;
@@ -315,7 +317,7 @@ pub fn names_in_own_group() -> Option<Vec<String>> {
     let is_other = |pid: &i32| {
         *pid != own && stat(*pid).is_some_and(|stat| stat.pgrp == group && stat.state != 'Z')
     };
-    Some(all_pids().into_iter().filter(is_other).filter_map(process_name).collect())
+    Some(all_pids().ok()?.into_iter().filter(is_other).filter_map(process_name).collect())
 }
 
 /// Returns the path of the program that a process executes. `None` for a zombie or a kernel thread,
@@ -460,6 +462,7 @@ pub fn descendants(root: i32, mut skip: impl FnMut(i32) -> bool) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::descriptor::{run_test_with_few_descriptors, take_descriptors};
     use super::*;
 
     #[test]
@@ -472,7 +475,7 @@ mod tests {
 
     #[test]
     fn prlimit_and_proc_limits_give_the_same_birthmark() {
-        for pid in all_pids() {
+        for pid in all_pids().expect("a descriptor is free") {
             let asked = super::super::birthmark::hard_rttime(pid);
             let shown = birthmark_from_limits_file(pid);
             // The process may have exited before either of the two reads.
@@ -492,28 +495,20 @@ mod tests {
     /// test runs in a process of its own, because it uses up all descriptors.
     #[test]
     fn a_birthmark_unreadable_for_lack_of_descriptors_is_an_error() {
-        const INNER_TEST: &str = "sys::procfs::tests::with_all_descriptors_taken";
-        let this = std::env::current_exe().expect("it runs");
-        let line = "ulimit -n 32; exec \"$0\" \"$@\"";
-        let mut inner = std::process::Command::new("bash");
-        let done =
-            inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", INNER_TEST]).output();
-        let done = done.expect("bash is installed");
-        let stdout = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success() && stdout.contains("1 passed"), "{stdout}");
+        run_test_with_few_descriptors("sys::procfs::tests::with_all_descriptors_taken");
     }
 
     #[test]
     #[ignore = "takes every descriptor of its process"]
     fn with_all_descriptors_taken() {
         let own = self_ref().expect("is there").pid;
-        let open = || std::fs::File::open("/dev/null");
-        let taken: Vec<_> = std::iter::from_fn(|| open().ok()).collect();
+        let taken = take_descriptors(0);
         let shown = birthmark_from_limits_file(own);
         let (boot, pids) = (boot_id(), all_pids());
         drop(taken);
         assert!(boot.is_err_and(|error| is_out_of_resources(&error)));
-        assert!(pids.is_empty() && !all_pids().is_empty());
+        assert!(pids.is_err_and(|error| is_out_of_resources(&error)));
+        assert!(all_pids().is_ok_and(|pids| pids.contains(&own)));
         assert!(shown.is_err_and(|error| is_out_of_resources(&error)));
         assert!(birthmark_from_limits_file(own).is_ok());
         assert!(

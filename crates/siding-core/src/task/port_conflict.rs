@@ -70,7 +70,8 @@ fn find_holder(root: &StateDir, port: u16) -> PortHolder {
     let Some(socket) = sockets.first() else { return PortHolder::Nobody };
     // The descriptors of another user's process cannot be read, except by root.
     let own_uid = process::effective_uid();
-    let mut pids = procfs::all_pids();
+    // If the processes cannot be listed, the holder is unknown.
+    let mut pids = procfs::all_pids().unwrap_or_default();
     pids.retain(|pid| procfs::uid(*pid) == Some(own_uid));
     match tcp_sockets::find_socket_holder(&pids, &sockets) {
         Some(pid) => describe_process(root, pid),

@@ -53,20 +53,30 @@ pub enum RemoveError {
         /// The state that does not allow the removal.
         refusal: RemovalRefusal,
     },
+    /// The caller's record of the task could not be written.
+    #[error("task {id} was not removed: its run could not be added to the history: {source}")]
+    Unrecorded {
+        /// The task that was not removed.
+        id: TaskId,
+        /// The error of the caller's record.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 /// Removes an ended task with its record, its output and its notices, and returns the disk space
 /// that its files took, in bytes. A task whose notices were not delivered is removed only with
-/// `removes_undelivered`.
+/// `removes_undelivered`. `record` is called while the task is locked, after every check and before
+/// the first change; it writes the data that must survive the task.
 ///
 /// # Errors
 ///
-/// [`RemoveError`]. The task then stays as it was, unless the error occurred while its files were
-/// being removed.
+/// [`RemoveError`]; [`RemoveError::Unrecorded`] if `record` fails. The task then stays as it was,
+/// unless the error occurred while its files were being removed.
 pub fn remove_ended_task(
     root: &StateDir,
     id: TaskId,
     removes_undelivered: bool,
+    record: impl FnOnce() -> Result<(), Box<dyn std::error::Error + Send + Sync>>,
 ) -> Result<u64, RemoveError> {
     let journal = |source| RemoveError::Journal { id, source };
     let refused = |refusal| RemoveError::Refused { id, refusal };
@@ -93,6 +103,7 @@ pub fn remove_ended_task(
     if let Some(refusal) = facts.refusal() {
         return Err(refused(refusal));
     }
+    record().map_err(|source| RemoveError::Unrecorded { id, source })?;
     if let Some(group) = group {
         let _best_effort = group.remove();
     }

@@ -1,6 +1,6 @@
 //! `siding guard`: its verdicts, exit codes and text, and the precedence of rules.
 
-use siding_e2e::Sandbox;
+use siding_e2e::{Sandbox, Terminal};
 
 use crate::support::{run_ok, run_refused, sandbox};
 
@@ -37,6 +37,21 @@ fn the_exit_code_of_guard_reflects_the_verdict() {
     let _asked = call(&["guard", "git push --force", "--json"], 20);
     let refused = run_refused(&sandbox, &["guard", "rm", "-rf", "/"]);
     assert!(refused.contains("`siding guard -- rm -rf /`"), "{refused}");
+}
+
+#[test]
+fn a_person_gets_advice_for_a_person() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 40);
+    let call = sandbox.siding(&["guard", "sudo ls"]).on_terminal(&terminal);
+    let _asked = call.run().expect_code(20);
+    terminal.wait_for_text("before it runs this command.");
+    let text = terminal.scrollback_text();
+    assert!(text.contains("instead: run it without these privileges"), "{text}");
+    assert!(text.contains("An agent has to ask you before it runs this command."), "{text}");
+    assert!(!text.contains("the user"), "{text}");
+    let text = sandbox.siding(&["guard", "sudo ls"]).run().expect_code(20).stdout_text();
+    assert!(text.contains("ask the user to run it") && !text.contains("An agent has to"), "{text}");
 }
 
 #[test]

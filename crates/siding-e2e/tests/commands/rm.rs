@@ -69,6 +69,27 @@ fn notices_that_were_not_delivered_are_removed_only_by_force() {
     assert_eq!(run_ok(&sandbox, &["notices", "--json"]).json(), serde_json::json!([]));
 }
 
+#[test]
+fn a_task_that_the_history_cannot_store_is_removed_only_by_force() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "echo one");
+    let database = sandbox.state_dir().join("history.db");
+    let _already_removed = std::fs::remove_file(&database);
+    std::fs::create_dir(&database).expect("test directory");
+    let err = run_refused(&sandbox, &["rm", &id]);
+    assert!(err.contains(&format!("task {id} was not removed")), "{err}");
+    assert!(
+        err.contains("could not be added to the history") && err.contains("history.db"),
+        "{err}"
+    );
+    assert!(err.contains(&format!("`siding rm --force {id}`")), "{err}");
+    assert_eq!(run_ok(&sandbox, &["output", &id, "--all"]).stdout_text(), "one\n");
+    let done = run_ok(&sandbox, &["rm", "--force", &id]);
+    assert!(done.stdout_text().starts_with(&format!("{id}  removed, ")), "{done}");
+    assert!(done.stderr_text().contains("were not added to the history"), "{done}");
+    assert!(!sandbox.state_dir().join("tasks").join(&id).exists());
+}
+
 /// A notice that a person has acknowledged does not keep the task of a session without an agent.
 #[test]
 fn notices_that_a_person_has_acknowledged_are_removed() {

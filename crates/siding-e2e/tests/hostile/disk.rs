@@ -310,6 +310,22 @@ fn history_works_without_disk_space() {
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
+/// The task would otherwise be lost for `stats` and `history`.
+#[test]
+fn rm_removes_no_task_that_the_full_disk_keeps_from_the_history() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
+    let task = Task::of(&shell(&sandbox, "exit 3").run().expect_code(3));
+    assert_task_exits(task.id());
+    disk.fill_except_pages(0);
+    let refused = sandbox.siding(&["rm", task.id()]).run();
+    assert_refused(&refused, "history.db");
+    assert_eq!(show_task(&sandbox, task.id()).number("/outcome/code"), 3);
+    let _removed = sandbox.siding(&["rm", "--force", task.id()]).run().expect_code(0);
+    assert!(!sandbox.state_dir().join("tasks").join(task.id()).exists());
+}
+
 /// If an adoption cannot be recorded on disk, the shim keeps the record in memory and writes the
 /// record as soon as there is space. Until then the shim leaves no partial files.
 #[test]

@@ -87,6 +87,31 @@ fn commands_with_inherited_input_are_not_duplicates() {
     let _done = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
 }
 
+/// The command does not inherit the descriptors of its caller, so it could not open such a file.
+#[test]
+fn argument_that_names_a_descriptor_of_the_caller_is_refused() {
+    let sandbox = sandbox();
+    std::fs::write(sandbox.path("file"), "x\n").expect("test directory");
+    let run = sandbox.siding_line(&["run", "--", "cat"]);
+    for text in [
+        format!("{run} <(cat file)"),
+        format!("{run} 5< file /dev/fd/5"),
+        format!("{run} 5< file --file=/proc/self/fd/5"),
+    ] {
+        let done = sandbox.host("bash", &["-c", &text]).run().expect_code(125);
+        let err = done.stderr_text();
+        assert!(err.contains("does not inherit this descriptor of the calling shell"), "{done}");
+        assert!(err.contains("as one text in quotes"), "{done}");
+    }
+    assert!(sandbox.task_ids().is_empty());
+    // The command itself reports a descriptor that the caller does not have.
+    let done = sandbox.host("bash", &["-c", &format!("{run} /dev/fd/77")]).run();
+    let _failed = done.expect_code(1);
+    let text = sandbox.siding_line(&["run", "--", "cat <(cat file) - 5< file <&5"]);
+    let done = sandbox.host("bash", &["-c", &text]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "x\nx\n");
+}
+
 /// A missing file is an error that names the file, and nothing is started.
 #[test]
 fn missing_stdin_file_is_an_error() {

@@ -39,7 +39,8 @@ fn a_link_to_a_line_shows_that_line() {
     assert_eq!(before.matches("<li").count(), 2_000);
     let end = server.get(&format!("/tasks/{id}")).text();
     assert!(end.contains("<code>100000</code>") && end.contains("Earlier output"));
-    // Each of the 2,000 lines is a link. A link before them lets a person with a keyboard skip them.
+    // Each of the 2,000 lines is a link. With a link before them, a person who uses the keyboard
+    // can skip them.
     let skip = end.find("href=\"#after-output\"").expect("a link");
     let lines = end.find("<ol class=\"output\"").expect("the lines");
     let target = end.find("id=\"after-output\"").expect("its target");

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::decode;
 use super::expand::{self, FIELD_SEPARATOR, Field, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 use super::observation::{Arg, Observation};
+use super::variables::is_variable_name;
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Span, Word};
 
@@ -117,12 +118,30 @@ impl Walker {
         }
     }
 
-    /// Sets a variable to the value that an option of a program gives it: `--env NAME=VALUE`.
+    /// Sets a variable to the value in an option of a program, such as `--env NAME=VALUE`.
     pub(super) fn assign_option(&mut self, name: &str, value: Field, context: &ExecContext) {
         self.record_assignment(name, &value, context);
         // Other keys of the table, such as `ERREXIT_KEY`, are not names of variables.
         if is_variable_name(name) && !RESET_VARIABLES.contains(&name) {
             Rc::make_mut(&mut self.variables).set(name, value.text, true);
+        }
+    }
+
+    /// Sets the variables that a wrapper sets for its command: `sudo NAME=VALUE make`.
+    pub(super) fn assign_for_command(&mut self, assignments: &[&Field], context: &ExecContext) {
+        for assignment in assignments {
+            if let Some((name, value)) = assignment.text.split_once('=') {
+                self.assign_option(name, assignment.part(value), context);
+            }
+        }
+    }
+
+    /// Removes the variables that a new shell does not inherit.
+    pub(super) fn reset_shell_variables(&mut self) {
+        for name in RESET_VARIABLES {
+            if self.variables.is_set(name) {
+                Rc::make_mut(&mut self.variables).unset(name);
+            }
         }
     }
 
@@ -224,11 +243,6 @@ const COMMAND_VARIABLES: &[&str] = &[
 /// Returns whether programs run the value of this variable as a command.
 fn is_command_variable(variable: &str) -> bool {
     COMMAND_VARIABLES.contains(&variable)
-}
-
-fn is_variable_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Returns the possible values of each variable that the builtin `read` sets; empty if the values

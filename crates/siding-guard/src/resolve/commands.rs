@@ -62,7 +62,10 @@ impl Walker {
             return;
         }
         self.call_depth += 1;
+        // The variables and the directory that a wrapper sets apply only to its command.
+        let before = Rc::clone(&self.variables);
         self.resolve_command(fields, span, context);
+        self.variables = before;
         self.call_depth -= 1;
     }
 
@@ -101,6 +104,7 @@ impl Walker {
             self.load_interpreted_file(program, args, &mut context);
             self.record_call(program, first, args, &context);
             if SHELLS.contains(&program) {
+                self.reset_shell_variables();
                 self.resolve_shell(args, &context);
                 return;
             }
@@ -123,18 +127,19 @@ impl Walker {
             if matches!(program, "timeout" | "gtimeout") {
                 context.has_timeout = true;
             }
-            let Some(inner) = wrappers::wrapped_command(program, args) else {
+            let Some(wrapped) = wrappers::wrapped_command(program, args) else {
                 self.guess_wrapped_command(program, args, &context);
                 return;
             };
-            if let [text] = inner
+            self.assign_for_command(&wrapped.assignments, &context);
+            if let [text] = wrapped.words
                 && text.text.contains(' ')
             {
                 // `xterm -e 'text'`, `gnome-terminal -- 'text'`
                 return self.queue_field(text, &context);
             }
-            span = inner.first().map_or(span, |first| first.span);
-            fields = inner;
+            span = wrapped.words.first().map_or(span, |first| first.span);
+            fields = wrapped.words;
         }
     }
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::assignments::ERREXIT_KEY;
 use super::expand::{Field, NONEMPTY_MARKER, UNKNOWN_MARKER};
-use super::variables::Variables;
+use super::variables::{DIRECTORY_KEY, Variables};
 use super::walk::Walker;
 
 impl Walker {
@@ -17,13 +17,7 @@ impl Walker {
         let to = match (program, to.map(|field| field.text.as_str())) {
             ("popd", _) | ("pushd", None) | (_, Some("-")) => before(),
             (_, None) => "~".to_owned(),
-            (_, Some(to))
-                if to.starts_with(['/', '~', UNKNOWN_MARKER, NONEMPTY_MARKER])
-                    || directory == "." =>
-            {
-                to.to_owned()
-            }
-            (_, Some(to)) => format!("{directory}/{to}"),
+            (_, Some(to)) => join_directory(&directory, to),
         };
         if !self.cd_targets.contains(&to) {
             self.cd_targets.push(to);
@@ -42,21 +36,27 @@ impl Walker {
         };
         if !is_strict && !self.possible_directories().iter().all(is_there) {
             let mut stayed = Variables::default();
-            stayed.set("PWD", before.get("PWD", 0).unwrap_or_else(|| ".".to_owned()), true);
-            Rc::make_mut(&mut self.variables).merge_variable("PWD", &stayed);
+            let directory = before.get(DIRECTORY_KEY, 0).unwrap_or_else(|| ".".to_owned());
+            stayed.set(DIRECTORY_KEY, directory, true);
+            Rc::make_mut(&mut self.variables).merge_variable(DIRECTORY_KEY, &stayed);
         }
     }
 
     /// Returns the working directory of the current command, for the current choice among the
     /// possible directories.
     pub(super) fn current_directory(&self) -> String {
-        self.variables.get("PWD", self.directory_choice).unwrap_or_else(|| ".".to_owned())
+        self.variables.get(DIRECTORY_KEY, self.directory_choice).unwrap_or_else(|| ".".to_owned())
     }
 
     /// Returns all directories in which the next command may run.
     pub(super) fn possible_directories(&self) -> Vec<String> {
-        let all =
-            (0..self.variables.count_values("PWD")).map(|choice| self.variables.get("PWD", choice));
-        all.flatten().collect()
+        let choices = 0..self.variables.count_values(DIRECTORY_KEY);
+        choices.filter_map(|choice| self.variables.get(DIRECTORY_KEY, choice)).collect()
     }
+}
+
+/// Returns the directory `to` as seen from `directory`.
+pub(super) fn join_directory(directory: &str, to: &str) -> String {
+    let is_anchored = to.starts_with(['/', '~', UNKNOWN_MARKER, NONEMPTY_MARKER]);
+    if is_anchored || directory == "." { to.to_owned() } else { format!("{directory}/{to}") }
 }

@@ -38,6 +38,13 @@ pub(crate) struct Field {
     pub(crate) has_unexpanded_braces: bool,
 }
 
+impl Field {
+    /// Returns a field with a part of this field's text.
+    pub(super) fn part(&self, text: &str) -> Self {
+        Self { text: text.to_owned(), offset: None, ..self.clone() }
+    }
+}
+
 /// Returns the maximum, over the variables in these words, of the number of possible values; 1 if
 /// there are no variables. Each choice below this number selects one value for every variable.
 pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {

@@ -6,7 +6,7 @@ use super::expand::{
     program_names,
 };
 use super::file_listing;
-use super::variables::Variables;
+use super::variables::{DIRECTORY_KEY, Variables};
 use crate::ast::{Node, Redirect, Statement, Word};
 
 /// Programs whose output is unknown, but is never empty and is not controlled by another machine.
@@ -155,7 +155,7 @@ fn simple_output(
         _ if LINE_FILTERS.contains(&name) && reads_input(name, &args) => {
             filter_output(name, &args, input?)
         }
-        "pwd" => variables.get("PWD", 0),
+        "pwd" => variables.get(DIRECTORY_KEY, 0),
         "which" | "command" | "type" => lookup_output(name, &args),
         "realpath" | "readlink" | "dirname" => path_output(name, &args).or_else(nonempty),
         "git" if args.contains(&"--show-toplevel") => Some(".".to_owned()),

@@ -32,7 +32,7 @@ pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w 
         || INTERPRETERS.iter().any(|name| is_version_of(program, name))
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
             && wrappers::wrapped_command(program, &words.map(field).collect::<Vec<_>>())
-                .is_some_and(|inner| !inner.is_empty())
+                .is_some_and(|wrapped| !wrapped.words.is_empty())
 }
 
 /// Returns whether a program's name is known only at run time. The result is false for a program in

@@ -1,7 +1,5 @@
 //! Resolves calls of siding itself, whose commands may run a command line.
 
-use std::rc::Rc;
-
 use super::code_arguments::queue_option_values;
 use super::expand::Field;
 use super::observation::Construct;
@@ -118,8 +116,6 @@ pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &Exec
     let has_limit = |option: &SidingOption| option.word.text.starts_with("--timeout");
     let is_bounded = context.has_timeout || options.iter().any(has_limit);
     let context = &ExecContext { has_timeout: is_bounded, ..context.clone() };
-    // The variables of `--env` apply only to the command line.
-    let before = Rc::clone(&walker.variables);
     for (name, value) in options.iter().filter_map(SidingOption::assignment) {
         walker.assign_option(name, value, context);
     }
@@ -128,7 +124,6 @@ pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &Exec
         [text] => walker.queue_field(text, context),
         words => walker.resolve_call(words, words[0].span, context),
     }
-    walker.variables = before;
 }
 
 /// A word before the command line.
@@ -147,7 +142,7 @@ impl<'f> SidingOption<'f> {
             attached => (self.word, attached.strip_prefix('=')?),
         };
         let (name, value) = text.split_once('=')?;
-        Some((name, Field { text: value.to_owned(), offset: None, ..field.clone() }))
+        Some((name, field.part(value)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::expand::{self, Field};
 use super::observation::{Arg, Observation};
+use super::variables::DIRECTORY_KEY;
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Redirect, Span, Word};
 
@@ -92,7 +93,7 @@ impl Walker {
         // The assignments apply only to this command and to a text that the command runs.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, context);
-        let directories = self.variables.count_values("PWD");
+        let directories = self.variables.count_values(DIRECTORY_KEY);
         for choice in 0..(variants.len() * directories).min(MAX_CHOICES) {
             self.directory_choice = choice / variants.len();
             self.resolve_call(&variants[choice % variants.len()], span, context);
@@ -106,7 +107,8 @@ impl Walker {
             let previous_directories = self.possible_directories();
             let variables = Rc::make_mut(&mut self.variables);
             variables.set_alternatives("OLDPWD", previous_directories);
-            variables.set_alternatives("PWD", entered);
+            variables.set_alternatives(DIRECTORY_KEY, entered);
+            variables.unset("PWD");
         }
         self.follow_setting_builtins(words, context);
     }

@@ -8,6 +8,10 @@ use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 /// value of the variable becomes unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
+/// The key in the table of variables that records the working directory. It contains a blank, so no
+/// shell variable has this name: an assignment to `PWD` does not change the directory.
+pub(crate) const DIRECTORY_KEY: &str = "working directory";
+
 /// The possible values of the variables at one point of the walk.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Variables {
@@ -72,6 +76,21 @@ impl Variables {
         self.set_alternatives(name, all);
     }
 
+    /// Returns whether the text sets a variable.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.values.contains_key(name)
+    }
+
+    /// Removes a variable, for which [`Self::get`] then returns the value that a shell gives it.
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.values.remove(name);
+    }
+
+    /// Removes all variables. Facts that are not variables, such as the working directory, stay.
+    pub(crate) fn clear_environment(&mut self) {
+        self.values.retain(|name, _| !is_variable_name(name));
+    }
+
     /// Replaces all values of a variable by an unknown value.
     pub(crate) fn set_unknown(&mut self, name: &str) {
         self.values.insert(name.to_owned(), vec![UNKNOWN_MARKER.to_string()]);
@@ -93,7 +112,8 @@ impl Variables {
     /// Returns the number of possible values of a variable; 1 for a variable that the text does not
     /// set.
     pub(crate) fn count_values(&self, name: &str) -> usize {
-        self.values.get(name).map_or(1, Vec::len)
+        let directory = || self.values.get(DIRECTORY_KEY).filter(|_| name == "PWD");
+        self.values.get(name).or_else(directory).map_or(1, Vec::len)
     }
 
     /// Returns the possible value with the index `choice`, modulo the number of values. Returns
@@ -118,7 +138,8 @@ impl Variables {
         }
         match name {
             "HOME" => Some("~".to_owned()),
-            "PWD" | "OLDPWD" => Some(".".to_owned()),
+            "PWD" => self.get(DIRECTORY_KEY, choice),
+            DIRECTORY_KEY | "OLDPWD" => Some(".".to_owned()),
             // The process ids of the shell itself and of its parent, the agent.
             "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
@@ -131,6 +152,11 @@ impl Variables {
             _ => None,
         }
     }
+}
+
+pub(super) fn is_variable_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Returns the program that a variable conventionally holds if the text does not set it: `$CC`,

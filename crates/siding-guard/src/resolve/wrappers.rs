@@ -1,6 +1,7 @@
 //! Finds the command in the arguments of wrappers such as `sudo` and `docker exec`.
 
 use super::expand::Field;
+use super::variables::is_variable_name;
 
 /// A program that runs the command that follows the program's own options and operands.
 #[derive(Debug)]
@@ -293,9 +294,17 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     with_subcommand("kubectl", "run", KUBECTL_VALUE_OPTIONS, 1),
 ];
 
-/// Returns the words that a wrapper runs as a command. Returns `None` if the program is not a
-/// wrapper, or is called without the subcommand that runs a command.
-pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'f [Field]> {
+/// The command in the arguments of a wrapper.
+#[derive(Debug)]
+pub(super) struct WrappedCommand<'f> {
+    /// The variables that the wrapper sets for the command: `sudo A=1 make`.
+    pub(super) assignments: Vec<&'f Field>,
+    pub(super) words: &'f [Field],
+}
+
+/// Returns the command that a wrapper runs. Returns `None` if the program is not a wrapper, or is
+/// called without the subcommand that runs a command.
+pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<WrappedCommand<'f>> {
     let mut program = program;
     let mut args = args;
     if program == "docker" && args.first().is_some_and(|first| first.text == "compose") {
@@ -305,14 +314,14 @@ pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'
     let of_program = WRAPPERS.iter().filter(|wrapper| wrapper.program == program);
     for wrapper in of_program {
         if wrapper.subcommand.is_empty() {
-            return Some(wrapper.skip_to_command(args));
+            return Some(wrapper.find_command(args));
         }
         // Only options of the program may precede the subcommand: `kubectl -n web exec`.
         let at = args.iter().position(|field| field.text == wrapper.subcommand);
         let Some(at) = at.filter(|at| are_options_only(&args[..*at], wrapper.value_options)) else {
             continue;
         };
-        return Some(wrapper.skip_to_command(&args[at + 1..]));
+        return Some(wrapper.find_command(&args[at + 1..]));
     }
     None
 }
@@ -329,14 +338,17 @@ fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
 }
 
 impl Wrapper {
-    /// Returns the words after the options, the operands and the variables that a wrapper accepts
-    /// before the command: `sudo A=1 make`.
-    fn skip_to_command<'f>(&self, args: &'f [Field]) -> &'f [Field] {
-        let mut rest = skip_options(args, self.value_options, self.positional_count);
-        while let Some((_, after)) = rest.split_first().filter(|(first, _)| is_assignment(first)) {
-            rest = skip_options(after, self.value_options, 0);
+    /// Returns the command after the options, the operands and the variables of a wrapper.
+    fn find_command<'f>(&self, args: &'f [Field]) -> WrappedCommand<'f> {
+        let mut assignments = vec![];
+        let mut words = skip_options(args, self.value_options, self.positional_count);
+        while let Some((first, after)) =
+            words.split_first().filter(|(first, _)| is_assignment(first))
+        {
+            assignments.push(first);
+            words = skip_options(after, self.value_options, 0);
         }
-        rest
+        WrappedCommand { assignments, words }
     }
 }
 
@@ -375,9 +387,5 @@ pub(super) fn skip_options<'f>(
 }
 
 fn is_assignment(field: &Field) -> bool {
-    field.text.split_once('=').is_some_and(|(name, _)| {
-        let mut chars = name.chars();
-        chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-            && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
-    })
+    field.text.split_once('=').is_some_and(|(name, _)| is_variable_name(name))
 }

@@ -21,6 +21,8 @@ pub struct Rule {
     pub reason: String,
     /// An action to take instead of the command; `None` if there is no general alternative.
     pub suggestion: Option<String>,
+    /// The suggestion as it is worded for a person who runs the command; `None` if it is the same.
+    pub suggestion_for_person: Option<String>,
     /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
     /// The file that set the verdict with `[verdicts]`, or the file that defined the rule if no
@@ -69,6 +71,8 @@ pub(super) struct RawRule {
     pub(super) reason: String,
     #[serde(default)]
     pub(super) suggestion: Option<String>,
+    #[serde(default)]
+    pub(super) suggestion_for_person: Option<String>,
     #[serde(default)]
     pub(super) background: bool,
     pub(super) when: Vec<RawMatcher>,

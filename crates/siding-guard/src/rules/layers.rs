@@ -155,6 +155,7 @@ impl Rules {
             verdict: raw.verdict,
             reason: raw.reason.clone(),
             suggestion: raw.suggestion.clone(),
+            suggestion_for_person: raw.suggestion_for_person.clone(),
             background_only: raw.background,
             source: source.clone(),
             examples: raw.examples.clone(),

@@ -129,6 +129,12 @@ fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
         "env A=1 --split-string 'sh -c' 'rm -rf ~'",
         "timeout 5 env A=1 rm -rf ~",
         "env IFS=x sh -c 'T=\"rm -rf /\"; $T'",
+        "T=x; env -u T sh -c 'rm -rf \"${T:-/}\"'",
+        "T=x; env -uT A=1 sh -c 'rm -rf \"${T:-/}\"'",
+        "T=x; env --unset=T sh -c 'rm -rf \"${T:-/}\"'",
+        "T=x; env -i sh -c 'rm -rf \"${T:-/}\"'",
+        "T=x; env - A=1 sh -c 'rm -rf \"${T:-/}\"'",
+        "T=x; env -iS'sh -c' 'rm -rf \"${T:-/}\"'",
     ] {
         assert_finding(text, GuardVerdict::Deny, "rm-root");
     }
@@ -143,8 +149,96 @@ fn variables_that_env_sets_for_a_command_are_judged_like_assignments() {
         "env -S 'echo a ; rm -rf ~'",
         // The variable is set only for the command of env.
         "env T=~ ls; rm -rf \"$T\"",
+        "T=~; env -u T sh -c 'rm -rf \"$T\"'",
+        "T=~; env -i sh -c 'rm -rf \"$T\"'",
+        "T=x; env -u T ls; rm -rf \"${T:-/}\"",
+        "T=x; env -i ls; rm -rf \"${T:-/}\"",
+        "env -i PATH=\"$PATH\" make",
         "env",
     ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn a_command_of_env_is_judged_in_the_directory_that_env_selects() {
+    for text in [
+        "env -C / rm -rf ./*",
+        "env -C/ rm -rf *",
+        "env -C / rm -rf .",
+        "env -iC / rm -rf *",
+        "env --chdir=/ A=1 rm -rf *",
+        "env --chdir / sh -c 'rm -rf *'",
+        "env -C ~ sh -c 'rm -rf \"$PWD\"'",
+        "env -C build -C / rm -rf *",
+        "env -S '-C / rm -rf *'",
+        "env -C /usr env -C .. rm -rf *",
+        "cd / && env -C etc rm -rf .",
+        "timeout 5 env -C / rm -rf *",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    assert_finding("env -C sub rm -rf ..", GuardVerdict::Ask, "rm-here");
+    assert_finding("env -C \"$D\" rm -rf *", GuardVerdict::Ask, "rm-unset");
+    for text in [
+        "env -C build rm -rf out",
+        "env -C build make",
+        "env -C \"$(mktemp -d)\" rm -rf *",
+        "env -a /C rm -rf build/*",
+        // The directory is selected only for the command of env.
+        "env -C / ls; rm -rf ./build",
+    ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn variables_that_other_wrappers_set_for_a_command_are_judged_like_assignments() {
+    for text in [
+        "sudo GIT_PAGER='rm -rf ~' git log",
+        "sudo A=1 -u me GIT_SSH_COMMAND='sh -c \"rm -rf ~\"' git fetch",
+        "sudo T=~ sh -c 'rm -rf $T'",
+        "doas nice sudo T=~ timeout 5 sh -c 'rm -rf $T'",
+        "cross-env GIT_PAGER='rm -rf ~' git log",
+        "npx cross-env T=~ sh -c 'rm -rf $T'",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    assert_finding("cross-env HUSKY_SKIP_HOOKS=1 git commit", GuardVerdict::Ask, "bypass");
+    assert_finding("sudo LD_PRELOAD=./x.so ls", GuardVerdict::Ask, "bypass");
+    assert_eq!(matched_rules("sudo GIT_PAGER=cat git log"), ["privilege"]);
+    for text in [
+        "cross-env NODE_ENV=production GIT_PAGER=cat git log",
+        "cross-env NOTE='rm -rf ~' ls",
+        "cross-env T=build sh -c 'rm -rf $T'",
+        // The variable is set only for the command of cross-env.
+        "cross-env T=~ ls; rm -rf \"$T\"",
+    ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn an_assignment_to_pwd_does_not_change_the_directory() {
+    for text in [
+        "PWD=build rm -rf *",
+        "PWD=build; rm -rf *",
+        "PWD=build sh -c 'rm -rf *'",
+        // A shell sets the variable at its start.
+        "PWD=build bash -c 'rm -rf \"$PWD\"'",
+        "PWD=build; rm -rf \"$(pwd)\"",
+    ] {
+        assert_finding(text, GuardVerdict::Ask, "rm-here");
+    }
+    for text in [
+        "PWD=/; rm -rf $PWD",
+        "PWD=/ eval 'rm -rf $PWD'",
+        "PWD=build; cd / && rm -rf \"$PWD\"",
+        "IFS=x sh -c 'T=\"rm -rf /\"; $T'",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    for text in ["PWD=/ ls", "PWD=/ rm -rf build", "cd build && PWD=/ rm -rf *"] {
         assert_eq!(matched_rules(text), [""; 0], "{text}");
     }
 }

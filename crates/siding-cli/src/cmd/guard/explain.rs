@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_guard::{ExecMode, GuardReport, Span, judge, resolve_commands};
+use siding_guard::{ExecMode, GuardReport, Rules, Span, judge, resolve_commands};
 use siding_model::text::one_line;
 
 use super::judgement_text;
 use super::rules::RuleView;
+use crate::caller;
 use crate::failure::Failure;
 use crate::guard_rules;
 use crate::render::{json, out};
@@ -70,7 +71,8 @@ impl Args {
             if self.json {
                 json::print(&RuleView::from(rule))?;
             } else {
-                out::print(&judgement_text::format_rule(rule))?;
+                let is_person = caller::is_person_at_stdout();
+                out::print(&judgement_text::format_rule(rule, is_person))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -83,13 +85,13 @@ impl Args {
         if self.json {
             json::print(&explanation)?;
         } else {
-            out::print(&format_explanation(&explanation))?;
+            out::print(&format_explanation(&explanation, &rules))?;
         }
         Ok(super::exit_code(explanation.judgement.verdict))
     }
 }
 
-fn format_explanation(explanation: &Explanation) -> String {
+fn format_explanation(explanation: &Explanation, rules: &Rules) -> String {
     let mut text = "runs\n".to_owned();
     for call in &explanation.calls {
         text += &format!("      {}\n", one_line(&call.words, text_columns().saturating_sub(6)));
@@ -97,5 +99,6 @@ fn format_explanation(explanation: &Explanation) -> String {
     if explanation.calls.is_empty() {
         text += "      no program that can be determined\n";
     }
-    text + "\n" + &judgement_text::format_judgement(&explanation.judgement)
+    let is_person = caller::is_person_at_stdout();
+    text + "\n" + &judgement_text::format_judgement(&explanation.judgement, rules, is_person)
 }

@@ -26,7 +26,7 @@ use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
-use super::{Args, OnTimeout, auto_background};
+use super::{Args, OnTimeout, auto_background, caller_descriptors};
 use crate::caller;
 use crate::failure::Failure;
 
@@ -289,7 +289,10 @@ fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failur
     let words: Vec<String> = args.command.iter().map(utf8_word).collect::<Result<_, _>>()?;
     Ok(match <[String; 1]>::try_from(words) {
         Ok([text]) => TaskCommand::Shell { text, shell: settings.shell.clone() },
-        Err(argv) => TaskCommand::Argv { argv },
+        Err(argv) => {
+            caller_descriptors::reject(&argv)?;
+            TaskCommand::Argv { argv }
+        }
     })
 }
 

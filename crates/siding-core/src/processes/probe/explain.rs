@@ -207,7 +207,8 @@ impl ProcessExplainer<'_> {
     }
 
     /// Returns a text that names the holders of a file's lock, or says that the kernel does not show
-    /// them. `None` if the kernel lists no lock of the file, or if the file cannot be identified.
+    /// them. `None` if the kernel lists no lock of the file, if the file cannot be identified, or if
+    /// the processes cannot be listed.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
         let file = LockedFile::from_fd(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
@@ -223,7 +224,8 @@ impl ProcessExplainer<'_> {
         let holders = if is_there {
             vec![holder]
         } else {
-            procfs::all_pids().into_iter().filter(|pid| has(*pid)).take(MAX_NAMED_HOLDERS).collect()
+            let pids = procfs::all_pids().ok()?.into_iter();
+            pids.filter(|pid| has(*pid)).take(MAX_NAMED_HOLDERS).collect()
         };
         if holders.is_empty() {
             return Some(

@@ -4,9 +4,12 @@
 //! Every process that carries the mark of an ended host descends from the host and belongs to no
 //! task. Programs that the user wants to keep are excluded, with all of their descendants.
 
+mod socket_files;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use siding_model::host::{HostRecord, MarkedProcess, is_excluded_program, is_interpreter};
@@ -16,25 +19,22 @@ use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 
 use super::ReapStep;
-use super::orphan_processes::{KILL_TIMEOUT_MS, SWEEP_PAUSE, TERM_GRACE_MS, survival_reason};
+use super::orphan_processes::{
+    KILL_TIMEOUT_MS, MAX_SCANS, SWEEP_PAUSE, TERM_GRACE_MS, survival_reason,
+};
 use super::reap_log::{ReapLog, ReapLogLine, age_ms};
 use crate::host::{HostFiles, is_unsupervised, processes_with_mark};
 use crate::processes::tree;
 use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
-use crate::sys::{clock, file, poll, process, procfs, unix_socket};
+use crate::sys::{clock, poll, procfs};
+
+use socket_files::{OwnSocket, host_sockets, listen_socket_path};
 
 /// The name of the rule in `reaped.log`.
 const HOST_ENDED_RULE: &str = "host-ended";
 /// Maximum number of ancestors of a process that are searched for an excluded program.
 const MAX_ANCESTORS: usize = 64;
-/// The prefix of the argument by which a relay (socat(1)) names the socket file on which it
-/// listens.
-const LISTEN_ARGUMENT_PREFIX: &str = "UNIX-LISTEN:";
-/// The socket files of a host (Claude Code 2.1.330): the directory, and the text before and after
-/// the host's process ID in the file name.
-const HOST_SOCKET_PATTERNS: [(&str, &str, &str); 2] =
-    [("/tmp", "srt-mux-", "-"), ("/tmp/cc-socks", "", ".sock")];
 
 /// Ends the processes of ended hosts whose supervisors were killed too, and returns the steps.
 #[must_use]
@@ -60,15 +60,13 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     let record = match files.record() {
         Ok(record) => record,
         // The record was never written, so no process was marked either.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if !dry_run {
                 let _best_effort = root.remove_host(mark);
             }
             return Vec::new();
         }
-        Err(error) => {
-            return vec![ReapStep::HostFailed { host: mark.to_string(), why: error.to_string() }];
-        }
+        Err(error) => return vec![failed_step(mark, &error)],
     };
     match read_host_state(root, &record) {
         HostState::Ended => {}
@@ -81,7 +79,8 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
         }
     }
     if dry_run {
-        return plan_host_end(root, &files, &record);
+        return plan_host_end(root, &files, &record)
+            .unwrap_or_else(|error| vec![failed_step(mark, &error)]);
     }
     let steps = end_host(root, &files, &record, &|| {});
     // Without the record, no later reaper would find the processes that are left.
@@ -112,43 +111,70 @@ fn read_host_state(root: &StateDir, record: &HostRecord) -> HostState {
     }
 }
 
-/// Returns the excluded programs, from the settings that the host's hooks last reported.
-fn excluded_programs(files: &HostFiles) -> Vec<String> {
+/// Returns the excluded programs, from the settings that the host's hooks last reported, or the
+/// default ones if there are no valid settings.
+fn excluded_programs(files: &HostFiles) -> io::Result<Vec<String>> {
     match files.context() {
-        Ok(current) => current.terms.spare_programs,
-        Err(_) => Settings::default().spare_programs,
+        Ok(current) => Ok(current.terms.spare_programs),
+        Err(error) if procfs::is_out_of_resources(&error) => Err(error),
+        Err(_) => Ok(Settings::default().spare_programs),
     }
+}
+
+/// Returns the step for a host whose record or processes could not be read.
+fn failed_step(mark: HostMark, error: &io::Error) -> ReapStep {
+    ReapStep::HostFailed { host: mark.to_string(), why: error.to_string() }
 }
 
 /// Ends the processes that an ended host has left, removes the socket files of its sandbox, and
 /// returns the steps. `between` is called after SIGTERM was sent, before the wait for the exit of
-/// the processes.
+/// the processes. If the processes cannot be read, returns [`ReapStep::HostFailed`], because some
+/// may be left.
 pub fn end_host(
     root: &StateDir,
     files: &HostFiles,
     record: &HostRecord,
     between: &dyn Fn(),
 ) -> Vec<ReapStep> {
-    let spare = excluded_programs(files);
+    try_end_host(root, files, record, between)
+        .unwrap_or_else(|error| vec![failed_step(files.mark, &error)])
+}
+
+/// Like [`end_host`]; an error means that no process was signaled.
+fn try_end_host(
+    root: &StateDir,
+    files: &HostFiles,
+    record: &HostRecord,
+    between: &dyn Fn(),
+) -> io::Result<Vec<ReapStep>> {
+    let spare = excluded_programs(files)?;
     let mut sweep = HostSweep::new(root, files, record, &spare);
-    let first = sweep.find_remaining();
+    let first = sweep.find_remaining()?;
     let relay_sockets: Vec<String> = first.iter().filter_map(listen_socket_path).collect();
     sweep.terminate_all(&first);
     between();
     sweep.wait_for_exit();
-    let left = sweep.kill_remaining();
+    let (left, failed) = match sweep.kill_remaining() {
+        Ok(left) => (left, None),
+        Err(error) => (sweep.signaled_and_alive(), Some(failed_step(files.mark, &error))),
+    };
     let mut steps = sweep.into_steps(&left);
+    steps.extend(failed);
     let sockets = relay_sockets.into_iter().chain(host_sockets(record));
     let sockets = sockets.filter_map(|path| OwnSocket::open(Path::new(&path)));
     steps.extend(sockets.filter(OwnSocket::is_dead).map(OwnSocket::remove));
-    steps
+    Ok(steps)
 }
 
 /// Returns the steps that [`end_host`] would take.
-fn plan_host_end(root: &StateDir, files: &HostFiles, record: &HostRecord) -> Vec<ReapStep> {
-    let spare = excluded_programs(files);
+fn plan_host_end(
+    root: &StateDir,
+    files: &HostFiles,
+    record: &HostRecord,
+) -> io::Result<Vec<ReapStep>> {
+    let spare = excluded_programs(files)?;
     let mut sweep = HostSweep::new(root, files, record, &spare);
-    let mut found = sweep.find_remaining();
+    let mut found = sweep.find_remaining()?;
     found.sort_unstable_by_key(|one| (one.process.pid, one.process.start_ticks));
     let mut steps: Vec<ReapStep> = found
         .iter()
@@ -164,13 +190,13 @@ fn plan_host_end(root: &StateDir, files: &HostFiles, record: &HostRecord) -> Vec
     let other_sockets: Vec<String> =
         host_sockets(record).into_iter().filter(|path| !relay_sockets.contains(path)).collect();
     let open_socket = |path: &String| OwnSocket::open(Path::new(path));
-    // [`end_host`] removes these files only after the listening relays have exited. The relays still
-    // run in a dry run, so their sockets are not dead yet.
+    // [`end_host`] removes these files only after the listening relays have exited. In a dry run
+    // the relays still run, so their sockets are not dead yet.
     let of_relays = relay_sockets.iter().filter_map(open_socket);
     let of_others = other_sockets.iter().filter_map(open_socket).filter(OwnSocket::is_dead);
     let removed = of_relays.chain(of_others);
     steps.extend(removed.map(|socket| ReapStep::SocketRemoved { path: socket.path }));
-    steps
+    Ok(steps)
 }
 
 /// The processes that one host has left, with the signals that they have received.
@@ -190,7 +216,6 @@ struct HostSweep<'a> {
 }
 
 struct SignaledProcess {
-    pidfd: PidFd,
     command: String,
     signal: Signal,
 }
@@ -215,10 +240,24 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Returns the processes that the host has left and that are not excluded.
-    fn find_remaining(&mut self) -> Vec<MarkedProcess> {
-        let mut found: Vec<MarkedProcess> =
-            self.host_marks().into_iter().flat_map(|mark| processes_with_mark(mark, 0)).collect();
+    /// Returns the processes that the host has left and that are not excluded. A scan that fails is
+    /// repeated up to [`MAX_SCANS`] times.
+    fn find_remaining(&mut self) -> io::Result<Vec<MarkedProcess>> {
+        for _ in 1..MAX_SCANS {
+            let found = self.scan_once();
+            if found.is_ok() {
+                return found;
+            }
+            std::thread::sleep(SWEEP_PAUSE);
+        }
+        self.scan_once()
+    }
+
+    fn scan_once(&mut self) -> io::Result<Vec<MarkedProcess>> {
+        let mut found = Vec::new();
+        for mark in self.host_marks()? {
+            found.extend(processes_with_mark(mark, 0)?);
+        }
         let spared = excluded_pids(&found, |one| {
             is_excluded_program(&one.program, &one.words, self.excluded_programs)
                 || self.is_separate_host(one)
@@ -228,15 +267,19 @@ impl<'a> HostSweep<'a> {
             self.excluded.entry(key).or_insert_with(|| tree::command_for_report(one.process.pid));
         }
         found.retain(|one| !spared.contains(&one.process.pid));
-        found
+        Ok(found)
     }
 
     /// Returns the marks of the host's processes: the mark of the host, and those of claimed
     /// commands that no shim supervises.
-    fn host_marks(&self) -> Vec<Birthmark> {
-        let claims = self.files.list_claims().into_iter();
-        let unkept = claims.filter(|task| is_unsupervised(self.root, *task));
-        unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
+    fn host_marks(&self) -> io::Result<Vec<Birthmark>> {
+        let mut marks = vec![self.files.mark.birthmark()];
+        for task in self.files.list_claims()? {
+            if is_unsupervised(self.root, task)? {
+                marks.push(task.birthmark());
+            }
+        }
+        Ok(marks)
     }
 
     /// Returns whether a process is a separate host: it runs the same program, and leads its own
@@ -244,7 +287,8 @@ impl<'a> HostSweep<'a> {
     /// conversation as such a process.
     fn is_separate_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
-        let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
+        // A process whose session is unknown may be one.
+        let is_apart = || procfs::stat(pid).is_none_or(|stat| stat.session == pid);
         let is_same =
             || self.record.program.is_some() && procfs::executable_path(pid) == self.record.program;
         !is_interpreter(&one.program) && is_apart() && is_same()
@@ -257,31 +301,47 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Waits until the signaled processes have exited, for at most [`TERM_GRACE_MS`].
+    /// Waits until the signaled processes have exited, for at most [`TERM_GRACE_MS`]. Holds one
+    /// pidfd at a time: a host may leave more processes than this process may open descriptors.
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
-        loop {
-            let living = self.signaled.values().map(|touched| &touched.pidfd);
-            let fds: Vec<_> =
-                living.filter(|held| !held.is_dead()).map(std::os::fd::AsFd::as_fd).collect();
-            let left = until.ms_since(clock::monotonic_now());
-            if fds.is_empty() || left == 0 {
-                return;
-            }
-            if poll::wait_readable(&fds, Some(left)).is_err() {
-                std::thread::sleep(SWEEP_PAUSE);
+        for process in self.signaled_processes() {
+            loop {
+                let opened = PidFd::open_if_alive(process);
+                let left = until.ms_since(clock::monotonic_now());
+                match opened {
+                    Ok(None) => break,
+                    Ok(Some(_)) | Err(_) if left == 0 => return,
+                    Ok(Some(held)) if poll::wait_readable(&[held.as_fd()], Some(left)).is_ok() => {}
+                    Ok(Some(_)) | Err(_) => std::thread::sleep(SWEEP_PAUSE),
+                }
             }
         }
     }
 
+    fn signaled_processes(&self) -> impl Iterator<Item = ProcRef> {
+        self.signaled
+            .keys()
+            .map(|(pid, start_ticks)| ProcRef { pid: *pid, start_ticks: *start_ticks })
+    }
+
+    /// Returns the signaled processes that are alive, or about which this is unknown.
+    fn signaled_and_alive(&self) -> HashSet<ProcRef> {
+        self.signaled_processes().filter(|process| tree::is_alive(*process)).collect()
+    }
+
     /// Kills the processes that are left, and those that were started in the meantime. Returns the
     /// processes that could not be terminated.
-    fn kill_remaining(&mut self) -> HashSet<ProcRef> {
+    ///
+    /// # Errors
+    ///
+    /// An error if it is unknown which processes are left.
+    fn kill_remaining(&mut self) -> io::Result<HashSet<ProcRef>> {
         let started = clock::monotonic_now();
         loop {
-            let left: Vec<ProcRef> = self.find_remaining().iter().map(|one| one.process).collect();
+            let left: Vec<ProcRef> = self.find_remaining()?.iter().map(|one| one.process).collect();
             if left.is_empty() || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
-                return left.into_iter().collect();
+                return Ok(left.into_iter().collect());
             }
             let mut is_mortal = false;
             for process in &left {
@@ -290,7 +350,7 @@ impl<'a> HostSweep<'a> {
             // A process that could not be signaled may have exited since it was listed.
             let immortal = || left.iter().copied().filter(|process| tree::is_alive(*process));
             if !is_mortal && immortal().next().is_some() {
-                return immortal().collect();
+                return Ok(immortal().collect());
             }
             std::thread::sleep(SWEEP_PAUSE);
         }
@@ -300,14 +360,14 @@ impl<'a> HostSweep<'a> {
     /// log. Returns whether the signal could be sent.
     fn send_signal(&mut self, process: ProcRef, signal: Signal) -> bool {
         let key = (process.pid, process.start_ticks);
-        let held = match PidFd::open(process) {
-            Ok(held) => held,
+        let opened = PidFd::open(process).and_then(|held| Ok((held, self.host_marks()?)));
+        let (held, marks) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.unopened.insert(key, error.to_string());
                 return false;
             }
         };
-        let marks = self.host_marks();
         let is_marked = procfs::birthmark(process.pid).is_some_and(|mark| marks.contains(&mark));
         if held.is_dead() || !is_marked {
             return false;
@@ -333,7 +393,7 @@ impl<'a> HostSweep<'a> {
         let is_sent = held.send_signal(signal).is_ok();
         // A stopped process handles SIGTERM only once it is continued.
         let _already_ended = held.send_signal(Signal::CONT);
-        self.signaled.insert(key, SignaledProcess { pidfd: held, command, signal });
+        self.signaled.insert(key, SignaledProcess { command, signal });
         is_sent
     }
 
@@ -355,7 +415,7 @@ impl<'a> HostSweep<'a> {
             })
             .collect();
         let touched = self.signaled.into_iter().map(|((pid, start_ticks), touched)| {
-            let SignaledProcess { command, signal, .. } = touched;
+            let SignaledProcess { command, signal } = touched;
             if left.contains(&ProcRef { pid, start_ticks }) {
                 return ReapStep::HostProcessLeft {
                     host: host(),
@@ -399,59 +459,6 @@ fn excluded_pids(
             .any(|at| tops.contains(&at))
     };
     found.iter().map(|one| one.process.pid).filter(|pid| is_below(*pid)).collect()
-}
-
-/// Returns the socket file on which a relay listens, from its arguments.
-fn listen_socket_path(one: &MarkedProcess) -> Option<String> {
-    let address = one.words.iter().find_map(|word| word.strip_prefix(LISTEN_ARGUMENT_PREFIX))?;
-    let path = address.split(',').next()?;
-    path.starts_with('/').then(|| path.to_owned())
-}
-
-/// Returns the socket files that carry the host's process ID in their names.
-fn host_sockets(record: &HostRecord) -> Vec<String> {
-    let in_place = |(directory, before, behind): (&str, &str, &str)| {
-        let begin = format!("{before}{}{behind}", record.host.pid);
-        let names = file::open_directory(Path::new(directory)).and_then(file::list_names);
-        let mut names = names.unwrap_or_default();
-        names.retain(|name| name.starts_with(&begin) && name.ends_with(".sock"));
-        names.into_iter().map(move |name| format!("{directory}/{name}")).collect::<Vec<_>>()
-    };
-    HOST_SOCKET_PATTERNS.into_iter().flat_map(in_place).collect()
-}
-
-/// A socket file of this user.
-struct OwnSocket {
-    path: String,
-    directory: OwnedFd,
-    name: String,
-    identity: (u64, u64),
-}
-
-impl OwnSocket {
-    /// Returns `None` if the path names no socket file of this user.
-    fn open(path: &Path) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.to_owned();
-        let directory = file::open_directory(path.parent()?).ok()?;
-        let facts = file::metadata_at(&directory, &name).ok()?;
-        let is_own = facts.is_socket && facts.uid == process::effective_uid();
-        let path = path.display().to_string();
-        is_own.then_some(Self { path, directory, name, identity: facts.identity })
-    }
-
-    /// Returns whether no process holds the socket, so that the file can be removed.
-    fn is_dead(&self) -> bool {
-        unix_socket::is_bound(&self.directory, &self.name).is_ok_and(|held| !held)
-            && file::metadata_at(&self.directory, &self.name)
-                .is_ok_and(|now| now.identity == self.identity)
-    }
-
-    fn remove(self) -> ReapStep {
-        match file::remove(&self.directory, &self.name) {
-            Ok(()) => ReapStep::SocketRemoved { path: self.path },
-            Err(error) => ReapStep::SocketLeft { path: self.path, why: error.to_string() },
-        }
-    }
 }
 
 #[cfg(test)]

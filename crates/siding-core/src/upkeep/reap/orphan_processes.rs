@@ -45,7 +45,7 @@ enum TaskGuard {
 /// The name of the rule in `reaped.log`.
 const TASK_ENDED_RULE: &str = "task-ended";
 /// Maximum number of scans. A scan is repeated until it could read every process.
-const MAX_SCANS: u32 = 3;
+pub(super) const MAX_SCANS: u32 = 3;
 /// The reason for an incomplete scan, as the report shows it.
 const INCOMPLETE_SCAN_REASON: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
     left (`ulimit -n`); strays may be left, and no ended task was removed";
@@ -92,7 +92,8 @@ impl OrphanScan {
 }
 
 /// Ends the strays of all surveyed tasks. Returns the steps, and the tasks that may still have
-/// processes, whose records must be kept. After an incomplete scan these are all tasks.
+/// processes, whose records must be kept. After an incomplete scan, any task may still have
+/// processes.
 pub(super) fn end_orphans(
     root: &StateDir,
     survey: &TaskSurvey,

@@ -188,9 +188,10 @@ pub enum ReapStep {
         /// The reason why the process was not terminated.
         why: String,
     },
-    /// The log could not be written, so no further unowned orphan was terminated.
+    /// The log could not be written, or the processes could not be listed, so no further unowned
+    /// orphan was terminated.
     ForeignFailed {
-        /// The error of opening or writing the log.
+        /// The error of the operation that failed.
         why: String,
     },
     /// A process that an ended host had left was terminated.
@@ -225,11 +226,12 @@ pub enum ReapStep {
         /// The command line of the process, shortened.
         command: String,
     },
-    /// The record of a host could not be read, so the host's processes were not searched for.
+    /// The record or the processes of a host could not be read, so some of its processes may still
+    /// run. The next run tries again.
     HostFailed {
         /// The mark of the host, which is the name of its directory.
         host: String,
-        /// The error of reading the record.
+        /// The error of the read that failed.
         why: String,
     },
     /// The cleanup of one task failed. Other tasks were still cleaned up.

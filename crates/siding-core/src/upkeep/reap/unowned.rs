@@ -9,6 +9,7 @@ mod sweep;
 mod unattended;
 
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 use siding_model::process::ProcRef;
@@ -51,7 +52,10 @@ pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -
         return Vec::new();
     }
     let since_ms = clock::since_boot_ms();
-    let (verdicts, ages) = orphans.scan();
+    let (verdicts, ages) = match orphans.scan() {
+        Ok(scan) => scan,
+        Err(error) => return vec![unlisted_step(&error)],
+    };
     let mut steps = excluded_steps(&verdicts);
     if dry_run {
         for tree in &verdicts.trees {
@@ -84,7 +88,10 @@ fn end_trees(
             return vec![ReapStep::ForeignFailed { why }];
         }
     };
-    let (again, ages) = orphans.scan();
+    let (again, ages) = match orphans.scan() {
+        Ok(scan) => scan,
+        Err(error) => return vec![unlisted_step(&error)],
+    };
     let mut sweep = TreeSweep::new(&log, since_ms);
     for tree in &again.trees {
         // A tree that appeared after the first scan is left to the next run.
@@ -94,6 +101,11 @@ fn end_trees(
     }
     drop(held);
     sweep.run()
+}
+
+fn unlisted_step(error: &io::Error) -> ReapStep {
+    let why = format!("nothing was ended: could not list the processes: {error}");
+    ReapStep::ForeignFailed { why }
 }
 
 type Ages = HashMap<ProcRef, Duration>;
@@ -111,16 +123,18 @@ impl UnownedRules<'_> {
         let is_old = |pid| {
             procfs::stat(pid).is_some_and(|stat| process_age(stat.start_ticks) >= self.min_age)
         };
-        procfs::all_pids().into_iter().any(|pid| may_fit(pid) && is_old(pid))
+        // If the processes cannot be listed, the scan reports the error.
+        procfs::all_pids()
+            .map_or(true, |pids| pids.into_iter().any(|pid| may_fit(pid) && is_old(pid)))
     }
 
-    fn scan(self) -> (ReapDecision, Ages) {
+    fn scan(self) -> io::Result<(ReapDecision, Ages)> {
         let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let viewer = Requester { pid, uid: process::effective_uid(), min_age: self.min_age };
         let processes: Vec<ProcessInfo> =
-            procfs::all_pids().into_iter().filter_map(process_facts).collect();
+            procfs::all_pids()?.into_iter().filter_map(process_facts).collect();
         let ages = processes.iter().map(|one| (one.process, one.age)).collect();
-        (select_orphan_trees(&processes, self.rules, viewer), ages)
+        Ok((select_orphan_trees(&processes, self.rules, viewer), ages))
     }
 }
 

@@ -6,6 +6,7 @@ use siding_model::id::HostMark;
 
 use super::*;
 use crate::host::HostFiles;
+use crate::sys::descriptor::{run_test_with_few_descriptors, take_descriptors};
 
 impl ReapFixture {
     fn add_host(&self, host: ProcRef) -> HostMark {
@@ -85,6 +86,38 @@ fn the_kill_of_a_process_that_was_started_late_is_logged() {
     let log = std::fs::read_to_string(place.path("reaped.log")).expect("is there");
     let pid = format!("\"pid\":{},", late.0.id());
     assert!(log.contains(&pid) && log.contains("SIGKILL"), "{log}");
+}
+
+/// A host may leave more processes than the reaper may open descriptors. The test runs in a process
+/// of its own, because it uses up its descriptors.
+#[test]
+fn no_process_of_an_ended_host_is_missed_for_lack_of_descriptors() {
+    run_test_with_few_descriptors("upkeep::reap::tests::hosts::end_of_a_host_with_few_descriptors");
+}
+
+#[test]
+#[ignore = "takes most descriptors of its process"]
+fn end_of_a_host_with_few_descriptors() {
+    const PROCESSES: usize = 24;
+    let place = ReapFixture::new();
+    let mark = place.add_host(DEAD_PROCESS);
+    let files = HostFiles::open(&place.root, mark).expect("its directory");
+    let record = files.record().expect("its record");
+    let end_host = || super::super::hosts::end_host(&place.root, &files, &record, &|| ());
+    let start = |_| MarkedChild::start_program(mark.birthmark(), &mut MarkedChild::program());
+    let children: Vec<_> = (0..PROCESSES).map(start).collect();
+
+    let taken = take_descriptors(0);
+    let steps = end_host();
+    drop(taken);
+    assert_eq!(step_kinds(&steps), ["host_failed"]);
+    assert!(children.iter().all(MarkedChild::runs));
+
+    let taken = take_descriptors(PROCESSES / 2);
+    let steps = end_host();
+    drop(taken);
+    assert_eq!(count_by_kind(&steps), BTreeMap::from([("host_process_ended", PROCESSES)]));
+    assert!(!children.iter().any(MarkedChild::runs));
 }
 
 /// The start of such a host crashed before any process was marked.

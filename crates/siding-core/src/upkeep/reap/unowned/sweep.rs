@@ -30,26 +30,33 @@ pub(super) struct TreeSweep<'l> {
     /// Start of the first scan, in clock ticks since boot.
     since_ticks: u64,
     targets: Vec<TargetProcess>,
+    /// The processes that could not be opened for a signal, with the error.
+    unopened: Vec<(TreeMember, String)>,
     error: Option<String>,
 }
 
 impl<'l> TreeSweep<'l> {
     pub(super) fn new(log: &'l ReapLog, since_ms: u64) -> Self {
         let since_ticks = since_ms / (1_000 / TICKS_PER_SECOND);
-        Self { log, since_ticks, targets: Vec::new(), error: None }
+        Self { log, since_ticks, targets: Vec::new(), unopened: Vec::new(), error: None }
     }
 
     /// Adds the living processes of a tree.
     pub(super) fn add_tree(&mut self, tree: &OrphanTree, ages: &Ages) {
-        let going = tree.members.iter().filter_map(|process| {
-            let held = PidFd::open(*process).ok().filter(|held| !held.is_dead())?;
-            Some(TargetProcess {
-                member: TreeMember::new(tree, *process, ages),
-                pidfd: held,
-                signal: None,
-            })
-        });
-        self.targets.extend(going);
+        for process in &tree.members {
+            self.add_target(*process, || TreeMember::new(tree, *process, ages));
+        }
+    }
+
+    /// Adds a process if it is alive.
+    fn add_target(&mut self, process: ProcRef, member: impl FnOnce() -> TreeMember) {
+        match PidFd::open_if_alive(process) {
+            Ok(Some(pidfd)) => {
+                self.targets.push(TargetProcess { member: member(), pidfd, signal: None });
+            }
+            Ok(None) => {}
+            Err(error) => self.unopened.push((member(), error.to_string())),
+        }
     }
 
     /// Sends SIGTERM to all processes, gives them time to exit, and kills the remaining processes
@@ -59,8 +66,7 @@ impl<'l> TreeSweep<'l> {
         self.signal_all(Signal::TERM);
         self.wait_for_exit();
         let started = clock::monotonic_now();
-        while self.targets.iter().any(|going| !going.pidfd.is_dead()) || self.add_new_descendants()
-        {
+        while self.targets.iter().any(|going| !going.pidfd.is_dead()) || self.may_have_grown() {
             if self.error.is_some() || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
                 break;
             }
@@ -68,6 +74,11 @@ impl<'l> TreeSweep<'l> {
             std::thread::sleep(SWEEP_PAUSE);
         }
         let failed = self.error.take().map(|why| ReapStep::ForeignFailed { why });
+        let unopened = std::mem::take(&mut self.unopened).into_iter().map(|(member, error)| {
+            let TreeMember { rule, process, command, .. } = member;
+            let why = format!("it could not be signaled: {error}");
+            ReapStep::ForeignLeft { rule, pid: process.pid, command, why }
+        });
         let step = |going: TargetProcess| {
             let TargetProcess { member, pidfd: held, signal } = going;
             if held.is_dead() {
@@ -81,7 +92,7 @@ impl<'l> TreeSweep<'l> {
                 why: survival_reason(process.pid, signal),
             }
         };
-        self.targets.into_iter().map(step).chain(failed).collect()
+        self.targets.into_iter().map(step).chain(unopened).chain(failed).collect()
     }
 
     /// Sends a signal, followed by SIGCONT, to each living process that has not received the
@@ -131,16 +142,28 @@ impl<'l> TreeSweep<'l> {
         }
     }
 
-    /// Adds the processes that the trees have started since the first scan. Processes of other
-    /// users, processes with a terminal and processes of a task are left out. Returns whether any
-    /// process was added.
+    /// Adds the processes that the trees have started since the first scan, and returns whether there
+    /// are any. If the processes cannot be listed, keeps the error and returns true.
+    fn may_have_grown(&mut self) -> bool {
+        match procfs::all_pids() {
+            Ok(pids) => self.add_new_descendants(&pids),
+            Err(error) => {
+                self.error = Some(format!("stopped: could not list the processes: {error}"));
+                true
+            }
+        }
+    }
+
+    /// Adds those of the processes `pids` that the trees have started since the first scan.
+    /// Processes of other users, processes with a terminal and processes of a task are left out.
+    /// Returns whether any process was added.
     ///
     /// A new process is recognized by its parent, which is a member, or by its session, which a
     /// member leads. The kernel does not reuse the ID of a session while any process is in the
     /// session.
-    fn add_new_descendants(&mut self) -> bool {
+    fn add_new_descendants(&mut self, pids: &[i32]) -> bool {
         let before = self.targets.len();
-        for pid in procfs::all_pids() {
+        for &pid in pids {
             let Some(stat) = procfs::stat(pid) else { continue };
             let process = ProcRef { pid, start_ticks: stat.start_ticks };
             if stat.start_ticks < self.since_ticks || self.contains(process) {
@@ -157,17 +180,19 @@ impl<'l> TreeSweep<'l> {
             let is_ours = procfs::single_uid(pid) == Some(process::effective_uid())
                 && !stat.has_terminal
                 && procfs::birthmark(pid).is_none_or(|mark| mark.task_id().is_none());
-            let Ok(held) = PidFd::open(process) else { continue };
-            if is_ours && !held.is_dead() {
+            if is_ours {
+                let parent = parent.member.clone();
                 let command = tree::command_for_report(pid);
-                let member = TreeMember { process, age_ms: 0, command, ..parent.member.clone() };
-                self.targets.push(TargetProcess { member, pidfd: held, signal: None });
+                self.add_target(process, || TreeMember { process, age_ms: 0, command, ..parent });
             }
         }
         self.targets.len() > before
     }
 
     fn contains(&self, process: ProcRef) -> bool {
-        self.targets.iter().any(|going| going.member.process == process)
+        let targets = self.targets.iter().map(|going| &going.member);
+        targets
+            .chain(self.unopened.iter().map(|(member, _)| member))
+            .any(|one| one.process == process)
     }
 }

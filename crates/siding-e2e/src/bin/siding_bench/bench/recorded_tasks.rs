@@ -71,8 +71,7 @@ fn task_records(
     boot: &BootId,
     past: RecordedState,
 ) -> Vec<Record> {
-    // The pid is the pid of this process, but the start times differ from the start time of this
-    // process. So no process matches the reference.
+    // The reference has the pid of this process and another start time, so it matches no process.
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let nobody = |start_ticks| ProcRef { pid, start_ticks };
     let at = clock::monotonic_now();
