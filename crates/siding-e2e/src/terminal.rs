@@ -98,6 +98,18 @@ impl Terminal {
         self.screen.resize(columns.into(), rows.into());
     }
 
+    /// Resizes the terminal as [`Self::resize`] does, and wraps the rows that no longer fit, as most
+    /// terminals do.
+    ///
+    /// # Panics
+    ///
+    /// When the terminal is closed.
+    pub fn resize_and_rewrap(&mut self, columns: u16, rows: u16) {
+        self.read_available(Duration::ZERO);
+        self.screen.rewrap(columns.into());
+        self.resize(columns, rows);
+    }
+
     /// Suspends the output of the programs, as Ctrl-S does: a write blocks until
     /// [`Self::resume_output`]. A buffer that is merely full does not block writes for long: the
     /// kernel moves the bytes of a pseudoterminal in the background, so the buffer soon has room.
