@@ -122,6 +122,7 @@ pub(crate) fn print(text: &str) -> ReaderState {
     }
     let erase = take_progress_erasure();
     let before = if CURSOR_IS_MID_LINE.swap(false, Ordering::Relaxed) { "\n" } else { "" };
+    let text = terminal::replace_symbols(text, &stderr);
     match stderr.lock().write_all(format!("{erase}{before}{text}").as_bytes()) {
         Ok(()) => ReaderState::Connected,
         Err(_) => ReaderState::Disconnected,

@@ -114,7 +114,8 @@ fn a_resized_terminal_gets_shorter_lines() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
     let mut terminal = Terminal::new(100, 20);
-    let watch = sandbox.siding(&["ps", "--watch", "--all"]).on_terminal(&terminal).spawn();
+    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
+    let watch = watch.on_terminal(&terminal).spawn();
     terminal.wait_for_row("a-name-that-needs-columns");
     terminal.resize(40, 20);
     watch.signal(Signal::WINCH);
@@ -133,7 +134,8 @@ fn a_narrower_terminal_keeps_no_copy_of_the_list() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
     let mut terminal = Terminal::new(100, 20);
-    let watch = sandbox.siding(&["ps", "--watch", "--all"]).on_terminal(&terminal).spawn();
+    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
+    let watch = watch.on_terminal(&terminal).spawn();
     terminal.wait_for_row("a-name-that-needs-columns");
     terminal.resize_and_rewrap(40, 20);
     watch.signal(Signal::WINCH);
