@@ -11,6 +11,7 @@ mod not_found;
 mod output_stream;
 mod plan;
 mod progress;
+mod same_name;
 mod stdin_source;
 
 use std::io::{self, IsTerminal as _};
