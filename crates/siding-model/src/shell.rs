@@ -142,13 +142,19 @@ pub fn not_found_advice(
         TaskCommand::Argv { argv } => argv.iter().map(String::as_str).collect(),
         TaskCommand::Shell { text, .. } => plain_program_words(text)?,
     };
-    let first = *words.first()?;
-    let quoted: Vec<String> = words.iter().map(|word| quote_argument(word)).collect();
-    let line = quoted.join(" ");
+    let (first, arguments) = words.split_first()?;
+    let first = *first;
+    let program = first.split_whitespace().next().unwrap_or_default();
+    // The first of several words is a part of a line, as in `siding run 'echo a' b`, unless it is a
+    // path with a blank.
+    let is_line = program != first && !program.contains('/');
+    let start = if is_line { first.to_owned() } else { quote_argument(first) };
+    let arguments = arguments.iter().map(|word| quote_argument(word));
+    let line = std::iter::once(start).chain(arguments).collect::<Vec<_>>().join(" ");
     let is_builtin = BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_ok();
     let has_operator = words.iter().any(|word| is_shell_operator(word));
-    if is_builtin || has_operator {
-        let line = if has_operator { line } else { format!("{line}; COMMAND") };
+    if is_builtin || has_operator || is_line {
+        let line = if is_builtin && !has_operator { format!("{line}; COMMAND") } else { line };
         let call = format_run_call(&[line.as_str()]);
         return Some(format!("quote a line for the shell as one word: `{call}`"));
     }
@@ -238,11 +244,13 @@ mod tests {
             (&["make;", "./run"], "`siding run -- 'make; ./run'`"),
             (&["ll", "-a"], "`siding run -- bash -ic 'll -a'`"),
             (&["FOO=1", "env"], "`siding run -- 'FOO=1 env'`"),
+            (&["echo a", "b"], "`siding run -- 'echo a b'`"),
+            (&["make -C a/b", "&&", "./run"], "`siding run -- 'make -C a/b && ./run'`"),
         ] {
             let advice = advice_for_words(words).expect("advice");
             assert!(advice.ends_with(call), "{advice}");
         }
-        for words in [&["./cd"][..], &["make", "all"], &[]] {
+        for words in [&["./cd"][..], &["make", "all"], &["/opt/my app/run", "x"], &[]] {
             assert_eq!(advice_for_words(words), None, "{words:?}");
         }
         let advice_for_text = |text: &str| {
