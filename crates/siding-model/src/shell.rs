@@ -127,6 +127,49 @@ pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }
 
+/// First words of a command after which it is not certain that the next commands run, or that they
+/// have the input of the shell.
+const CONTROL_WORDS: [&str; 11] =
+    ["case", "exec", "exit", "for", "function", "if", "return", "select", "set", "until", "while"];
+
+/// Returns whether a shell that runs this text certainly calls its builtin `read`, with the standard
+/// input of the shell. Returns false in case of doubt: for a text with a redirection, a pipe, a group,
+/// a branch or a loop.
+#[must_use]
+pub fn calls_read(text: &str) -> bool {
+    // The commands, with `'` in place of quoted texts.
+    let mut list = String::new();
+    let mut quote = None;
+    let mut is_escaped = false;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some('"'), '\\') if !is_escaped => {
+                is_escaped = true;
+                continue;
+            }
+            (Some(open), _) if c == open && !is_escaped => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                list.push('\'');
+            }
+            (None, '\\' | '<' | '|' | '(' | ')' | '{' | '`' | '#') => return false,
+            (None, _) => list.push(c),
+        }
+        is_escaped = false;
+    }
+    let mut calls = false;
+    for command in list.split([';', '\n']) {
+        let first = command.split_whitespace().next().unwrap_or_default();
+        if CONTROL_WORDS.binary_search(&first).is_ok() {
+            return false;
+        }
+        // `-u` reads from another descriptor.
+        calls |= first == "read" && !command.contains(" -u");
+    }
+    calls
+}
+
 /// Shells that read the aliases and functions of their user with `-ic`.
 const INTERACTIVE_SHELLS: [&str; 4] = ["bash", "fish", "ksh", "zsh"];
 
@@ -228,6 +271,37 @@ mod tests {
             "if a", "[ a ]", ". a", ": a", "ä", "a\0b", "a\rb", "a\u{b}b",
         ] {
             assert_eq!(plain_program_words(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_certain_call_of_read_is_recognized() {
+        assert!(CONTROL_WORDS.is_sorted());
+        for text in [
+            "read",
+            "read -p 'go; on? ' x && echo $x",
+            "printf \"a\\\"; \"; read -r a",
+            "echo Name\nread name\necho \"hi $name\"",
+        ] {
+            assert!(calls_read(text), "{text:?}");
+        }
+        for text in [
+            "",
+            "ready",
+            "echo read",
+            "echo 'a; read b'",
+            "read x < file",
+            "ls | while read x; do y; done",
+            "if false; then a; read x; fi",
+            "f() { read x; }",
+            "true || read x",
+            "a && read x",
+            "exit 0; read x",
+            "read -u 3 x",
+            "# read\nread",
+            "a | b; read x",
+        ] {
+            assert!(!calls_read(text), "{text:?}");
         }
     }
 

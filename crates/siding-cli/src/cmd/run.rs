@@ -338,7 +338,7 @@ impl Args {
         let advice = not_found::advice_for_person(&task.state).or_else(|| {
             // A person who sets --stdin null knows that the input is empty.
             let is_automatic = self.stdin == StdinSource::Auto;
-            is_automatic.then(|| empty_input::advice_for_person(plan, &task.state)).flatten()
+            is_automatic.then(|| empty_input::advice_for_person(plan, task)).flatten()
         });
         if let Some(advice) = advice {
             render::print_note(&advice);
