@@ -17,8 +17,8 @@ pub(crate) fn character_set() -> CharacterSet {
     CharacterSet::from_locale(|name| std::env::var(name).ok())
 }
 
-/// Returns the characters for text on a stream. Those of a terminal depend on the locale; the reader
-/// of a pipe or a file may be a program, which expects the same text in each locale.
+/// Returns the characters for text on a stream. Those of a terminal depend on the locale; the
+/// reader of a pipe or a file may be a program, which expects the same text in each locale.
 pub(crate) fn stream_character_set(stream: &impl IsTerminal) -> CharacterSet {
     if stream.is_terminal() { character_set() } else { CharacterSet::Unicode }
 }

@@ -25,7 +25,8 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
             for one in content {
                 if let AssistantContent::Text { text } = one {
                     // If standard output is closed, the agent continues.
-                    let _peer_gone = stdout::print_bytes(format!("{}\n", make_visible(text)).as_bytes());
+                    let text = make_visible(text) + "\n";
+                    let _peer_gone = stdout::print_bytes(text.as_bytes());
                 }
             }
         }
