@@ -37,13 +37,15 @@ const READER_TIMEOUT_MS: u64 = 5_000;
 /// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the progress line is on the screen. The cursor is then at its end.
+/// Whether the progress line is on the screen. The cursor is then in its first column: a terminal
+/// that becomes narrower and wraps the line keeps the cursor in the first of the line's rows, from
+/// which all of them can be erased.
 static PROGRESS_IS_VISIBLE: AtomicBool = AtomicBool::new(false);
 /// Whether the visible progress line is below an incomplete line of the command's output, at whose
 /// end the terminal has saved the cursor.
 static PROGRESS_IS_BELOW_OUTPUT: AtomicBool = AtomicBool::new(false);
-/// Erases the row of the cursor.
-const ERASE_ROW: &str = "\r\x1b[K";
+/// Erases the row of the cursor and the rows below.
+const ERASE_ROWS: &str = "\r\x1b[J";
 /// Restores the saved cursor (DECRC).
 const RESTORE_CURSOR: &str = "\x1b8";
 /// Saves the cursor (DECSC) and moves it to the row below. The first two sequences, a line feed
@@ -68,7 +70,7 @@ pub(crate) fn show_progress(line: &str) {
     } else {
         ""
     };
-    let _peer_gone = stderr.lock().write_all(format!("{start}{line}\x1b[K").as_bytes());
+    let _peer_gone = stderr.lock().write_all(format!("{start}{line}\x1b[J\r").as_bytes());
 }
 
 /// Erases the progress line if it is on the screen.
@@ -85,7 +87,7 @@ fn take_progress_erasure() -> String {
         return String::new();
     }
     let is_below = PROGRESS_IS_BELOW_OUTPUT.swap(false, Ordering::Relaxed);
-    format!("{ERASE_ROW}{}", if is_below { RESTORE_CURSOR } else { "" })
+    format!("{ERASE_ROWS}{}", if is_below { RESTORE_CURSOR } else { "" })
 }
 
 /// Records whether command output left the cursor in the middle of a line. If so, the next message
@@ -120,6 +122,7 @@ pub(crate) fn print(text: &str) -> ReaderState {
     }
     let erase = take_progress_erasure();
     let before = if CURSOR_IS_MID_LINE.swap(false, Ordering::Relaxed) { "\n" } else { "" };
+    let text = terminal::replace_symbols(text, &stderr);
     match stderr.lock().write_all(format!("{erase}{before}{text}").as_bytes()) {
         Ok(()) => ReaderState::Connected,
         Err(_) => ReaderState::Disconnected,

@@ -39,9 +39,10 @@ pub(crate) fn table_columns() -> usize {
     MEASURED_COLUMNS.load(Ordering::Relaxed)
 }
 
-/// Prints a text without adding a line feed. A closed pipe is not a failure.
+/// Prints a text of siding, with only the symbols that a terminal can show, and without adding a
+/// line feed. A closed pipe is not a failure.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
-    print_bytes(text.as_bytes())
+    print_bytes(terminal::replace_symbols(text, &io::stdout()).as_bytes())
 }
 
 /// Returns sentences of siding, wrapped if standard output is a terminal. Programs read the lines

@@ -16,6 +16,7 @@ use crate::render::color::{ColorMode, TextStyle};
 use crate::run_history;
 use crate::stderr;
 use crate::stdout::TEXT_COLUMNS;
+use crate::terminal;
 
 /// A progress line on the terminal behind standard error.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl<'r> TaskProgress<'r> {
         if !can_erase || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        let characters = CharacterSet::from_locale(|name| std::env::var(name).ok());
+        let characters = terminal::character_set();
         let color = ColorMode::for_stdout();
         Some(Self { root, characters, color, usual: None, last_line: None })
     }

@@ -93,9 +93,27 @@ impl Terminal {
     ///
     /// When the terminal is closed.
     pub fn resize(&mut self, columns: u16, rows: u16) {
+        self.set_size(columns, rows);
+        self.screen.resize(columns.into(), rows.into());
+    }
+
+    /// Resizes the terminal as [`Self::resize`] does, and wraps the rows that no longer fit, as most
+    /// terminals do.
+    ///
+    /// # Panics
+    ///
+    /// When the terminal is closed.
+    pub fn resize_and_rewrap(&mut self, columns: u16, rows: u16) {
+        self.set_size(columns, rows);
+        // The rows that were written for the previous size are wrapped, too.
+        self.read_available(Duration::ZERO);
+        self.screen.rewrap(columns.into());
+        self.screen.resize(columns.into(), rows.into());
+    }
+
+    fn set_size(&self, columns: u16, rows: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.master, size).expect("a terminal has a size");
-        self.screen.resize(columns.into(), rows.into());
     }
 
     /// Suspends the output of the programs, as Ctrl-S does: a write blocks until

@@ -77,7 +77,7 @@ pub fn format_progress_line(
         line.push_str(SEPARATOR);
         line.push_str(&one_line(facts.last_line, left));
     }
-    one_line(&line, columns)
+    characters.replace_symbols(&one_line(&line, columns)).into_owned()
 }
 
 /// Formats the elapsed time and, if it is known, the usual one.

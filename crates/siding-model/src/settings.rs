@@ -39,7 +39,7 @@ pub use host_budget::HostBudget;
 pub use host_key::{HostKey, UnknownHostKey};
 pub use keys::{Key, KeyScope, Layer, Settings};
 pub use merge::{InvalidSetting, SettingEntry, SettingsWarning};
-pub use origin::{Origin, SettingSource};
+pub use origin::{Origin, SYSTEM_FILE, SettingSource};
 #[cfg(feature = "schema")]
 pub use schema::file_schema;
 pub use value::{AssistantMode, RawValue, ValueError};

@@ -127,6 +127,49 @@ pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }
 
+/// First words of a command after which it is not certain that the next commands run, or that they
+/// have the input of the shell.
+const CONTROL_WORDS: [&str; 11] =
+    ["case", "exec", "exit", "for", "function", "if", "return", "select", "set", "until", "while"];
+
+/// Returns whether a shell that runs this text certainly calls its builtin `read`, with the standard
+/// input of the shell. Returns false in case of doubt: for a text with a redirection, a pipe, a group,
+/// a branch or a loop.
+#[must_use]
+pub fn calls_read(text: &str) -> bool {
+    // The commands, with `'` in place of quoted texts.
+    let mut list = String::new();
+    let mut quote = None;
+    let mut is_escaped = false;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some('"'), '\\') if !is_escaped => {
+                is_escaped = true;
+                continue;
+            }
+            (Some(open), _) if c == open && !is_escaped => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                list.push('\'');
+            }
+            (None, '\\' | '<' | '|' | '(' | ')' | '{' | '`' | '#') => return false,
+            (None, _) => list.push(c),
+        }
+        is_escaped = false;
+    }
+    let mut calls = false;
+    for command in list.split([';', '\n']) {
+        let first = command.split_whitespace().next().unwrap_or_default();
+        if CONTROL_WORDS.binary_search(&first).is_ok() {
+            return false;
+        }
+        // `-u` reads from another descriptor.
+        calls |= first == "read" && !command.contains(" -u");
+    }
+    calls
+}
+
 /// Shells that read the aliases and functions of their user with `-ic`.
 const INTERACTIVE_SHELLS: [&str; 4] = ["bash", "fish", "ksh", "zsh"];
 
@@ -142,13 +185,19 @@ pub fn not_found_advice(
         TaskCommand::Argv { argv } => argv.iter().map(String::as_str).collect(),
         TaskCommand::Shell { text, .. } => plain_program_words(text)?,
     };
-    let first = *words.first()?;
-    let quoted: Vec<String> = words.iter().map(|word| quote_argument(word)).collect();
-    let line = quoted.join(" ");
+    let (first, arguments) = words.split_first()?;
+    let first = *first;
+    let program = first.split_whitespace().next().unwrap_or_default();
+    // The first of several words is a part of a line, as in `siding run 'echo a' b`, unless it is a
+    // path with a blank.
+    let is_line = program != first && !program.contains('/');
+    let start = if is_line { first.to_owned() } else { quote_argument(first) };
+    let arguments = arguments.iter().map(|word| quote_argument(word));
+    let line = std::iter::once(start).chain(arguments).collect::<Vec<_>>().join(" ");
     let is_builtin = BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_ok();
     let has_operator = words.iter().any(|word| is_shell_operator(word));
-    if is_builtin || has_operator {
-        let line = if has_operator { line } else { format!("{line}; COMMAND") };
+    if is_builtin || has_operator || is_line {
+        let line = if is_builtin && !has_operator { format!("{line}; COMMAND") } else { line };
         let call = format_run_call(&[line.as_str()]);
         return Some(format!("quote a line for the shell as one word: `{call}`"));
     }
@@ -226,6 +275,37 @@ mod tests {
     }
 
     #[test]
+    fn a_certain_call_of_read_is_recognized() {
+        assert!(CONTROL_WORDS.is_sorted());
+        for text in [
+            "read",
+            "read -p 'go; on? ' x && echo $x",
+            "printf \"a\\\"; \"; read -r a",
+            "echo Name\nread name\necho \"hi $name\"",
+        ] {
+            assert!(calls_read(text), "{text:?}");
+        }
+        for text in [
+            "",
+            "ready",
+            "echo read",
+            "echo 'a; read b'",
+            "read x < file",
+            "ls | while read x; do y; done",
+            "if false; then a; read x; fi",
+            "f() { read x; }",
+            "true || read x",
+            "a && read x",
+            "exit 0; read x",
+            "read -u 3 x",
+            "# read\nread",
+            "a | b; read x",
+        ] {
+            assert!(!calls_read(text), "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_command_that_only_a_shell_can_run_is_recognized() {
         let advice_for_words = |words: &[&str]| {
             let argv = words.iter().map(|word| (*word).to_owned()).collect();
@@ -238,11 +318,13 @@ mod tests {
             (&["make;", "./run"], "`siding run -- 'make; ./run'`"),
             (&["ll", "-a"], "`siding run -- bash -ic 'll -a'`"),
             (&["FOO=1", "env"], "`siding run -- 'FOO=1 env'`"),
+            (&["echo a", "b"], "`siding run -- 'echo a b'`"),
+            (&["make -C a/b", "&&", "./run"], "`siding run -- 'make -C a/b && ./run'`"),
         ] {
             let advice = advice_for_words(words).expect("advice");
             assert!(advice.ends_with(call), "{advice}");
         }
-        for words in [&["./cd"][..], &["make", "all"], &[]] {
+        for words in [&["./cd"][..], &["make", "all"], &["/opt/my app/run", "x"], &[]] {
             assert_eq!(advice_for_words(words), None, "{words:?}");
         }
         let advice_for_text = |text: &str| {

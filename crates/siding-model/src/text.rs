@@ -32,5 +32,5 @@ pub use printable::{make_visible, one_line};
 pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};
 pub use styled_lines::{StyledLine, StyledLineParser};
 pub use truncate::{HeadAndTail, cut_head, cut_tail, head_and_tail, omitted_marker};
-pub use wrap::{display_width, visible_char, wrap_message, wrap_text, wrap_words};
+pub use wrap::{display_width, printed_width, visible_char, wrap_message, wrap_text, wrap_words};
 pub use xml::escape_xml;

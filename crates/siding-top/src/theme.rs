@@ -6,6 +6,7 @@
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier, Style};
+use siding_model::text::CharacterSet;
 
 /// The meaning of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,31 +77,12 @@ impl Theme {
         }
         for cell in &mut buffer.content {
             if !cell.symbol().is_ascii() {
-                let replacement = cell.symbol().chars().next().map_or(' ', ascii_symbol);
-                cell.set_char(replacement);
+                let first = cell.symbol().chars().next().unwrap_or(' ');
+                let replacement = CharacterSet::Ascii.symbol(first);
+                // The character of a task's output has no replacement.
+                cell.set_char(if replacement.is_ascii() { replacement } else { '?' });
             }
         }
-    }
-}
-
-/// Returns the ASCII character that replaces a symbol.
-const fn ascii_symbol(symbol: char) -> char {
-    match symbol {
-        '●' => '*',
-        '■' => '#',
-        '◌' | '·' => '.',
-        '✗' => 'x',
-        '✓' => '+',
-        '▓' | '█' => '#',
-        '░' => '-',
-        '─' => '-',
-        '│' => '|',
-        '…' => '~',
-        '↑' => '^',
-        '↓' => 'v',
-        '▸' => '>',
-        '–' => '-',
-        _ => '?',
     }
 }
 

@@ -18,7 +18,7 @@ Examples:
   siding a2a send http://127.0.0.1:7434 'what fails here?'
   siding a2a send http://127.0.0.1:7434 'and now build it'
 
-To offer siding's own agent: siding help a2a serve. More: docs/a2a.md.")]
+To offer siding's own agent: siding help a2a serve.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -67,10 +67,10 @@ const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 Examples:
   siding agent --model anthropic:NAME       conversation at this terminal
   siding agent --model anthropic:NAME -p 'fix the failing test'
-  siding agent --model openai:NAME -p '…'   any server with that API
-  siding agent --model script:FILE -p '…'   answers from a file, no key needed
+  siding agent --model openai:NAME -p '...'   any server with that API
+  siding agent --model script:FILE -p '...'   answers from a file, no key needed
   siding agent --resume agent-4711-99 -p 'continue'
-  siding agent -p '…' --output-format stream-json   for a program
+  siding agent -p '...' --output-format stream-json   for a program
 
 Keys: $ANTHROPIC_API_KEY or $ANTHROPIC_AUTH_TOKEN, $OPENAI_API_KEY. Addresses
 of other servers: $ANTHROPIC_BASE_URL, $OPENAI_BASE_URL. With --resume the

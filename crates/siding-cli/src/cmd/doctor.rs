@@ -44,8 +44,8 @@ Examples:
   siding doctor --watch
   siding doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-Exit codes: 0 if every guarantee holds, 1 if one is weaker, 125 if siding cannot
-work.")]
+Exit codes: 0 if every guarantee holds, even without optional features; 1 if one
+is weaker; 125 if siding cannot work.")]
 pub(crate) struct Args {
     /// Check the installation in this agent instead of the system
     #[arg(long, value_enum, value_name = "HOST")]
@@ -209,7 +209,7 @@ fn format_checks(
         if check.state != CheckState::Ok {
             let weight = match check.weight {
                 CheckWeight::Needed | CheckWeight::Guarantee => "without it:",
-                CheckWeight::Comfort => "weaker without it:",
+                CheckWeight::Comfort => "optional; without it:",
             };
             let detail = format!("{weight} {}", check.missing_guarantee);
             text.push_str(&format!("{}\n", stdout::wrap_indented(&detail, 9, columns)));
@@ -234,9 +234,10 @@ fn format_summary(checks: &[Check], verdict: DoctorVerdict, about: VerdictSubjec
         if count == 1 { one } else { many }
     };
     let mut summary = match (verdict, about) {
-        (DoctorVerdict::Whole, VerdictSubject::Machine) => {
+        (DoctorVerdict::Whole, VerdictSubject::Machine) if optional.is_empty() => {
             "Every guarantee holds on this machine".to_owned()
         }
+        (DoctorVerdict::Whole, VerdictSubject::Machine) => "siding works here".to_owned(),
         (DoctorVerdict::Whole, VerdictSubject::Host(host)) => {
             format!("siding is complete in {}", host.title())
         }
@@ -283,6 +284,9 @@ mod tests {
         assert_eq!(text.matches("without it:").count(), 1, "{text}");
         assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let optional = [check(CheckState::Limited, CheckWeight::Comfort)];
+        let text = format_checks(&optional, &BTreeMap::new(), 80);
+        assert!(text.contains("         optional; without it: a process"), "{text}");
         let text = format_checks(&checks, &BTreeMap::new(), 40);
         assert!(text.starts_with("ok       pidfd_open\n    as it was found here"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
@@ -305,7 +309,7 @@ mod tests {
         let comfort = check("Yama", CheckState::Limited, CheckWeight::Comfort);
         assert_eq!(
             summary(&[whole, comfort.clone()]),
-            "Every guarantee holds on this machine; 1 optional feature is limited or missing: Yama."
+            "siding works here; 1 optional feature is limited or missing: Yama."
         );
         let shell = check("shell", CheckState::Limited, CheckWeight::Guarantee);
         let cgroup = check("cgroup", CheckState::Missing, CheckWeight::Guarantee);

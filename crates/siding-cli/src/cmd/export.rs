@@ -17,7 +17,8 @@ Examples:
   siding export otlp --endpoint http://localhost:4318
   siding export otlp --endpoint http://localhost:4318 --follow
 
-docs/metrics.md describes what is sent.")]
+A task is sent as a span with its start, end, outcome and events, but without
+its output; `siding help export otlp` has the details.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -40,7 +40,7 @@ Examples:
   siding install codex --notify desktop,bell      notify me of what needs me
   siding install systemd-timer                    run the reaper every 15 min
 
-Details for each host: docs/hosts.md.")]
+`siding doctor --host HOST` checks an installation, and says how to repair it.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) call: CommonArgs,

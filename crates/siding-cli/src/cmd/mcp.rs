@@ -23,7 +23,8 @@ Examples:
   siding mcp --http 127.0.0.1:7433        for this user's clients
   siding mcp --http 10.0.0.5:7433 --allow-remote --allow-host build.example
 
-Client configuration: docs/mcp.md.")]
+A client starts the command `siding` with the argument `mcp`. For Claude Code,
+Codex, Gemini CLI and opencode, `siding install` writes this configuration.")]
 pub(crate) struct Args {
     /// Serve HTTP on this address instead; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]

@@ -29,7 +29,7 @@ Examples:
   siding metrics | promtool check metrics     check them
   siding metrics --textfile /srv/siding.prom  for node_exporter, from a timer
 
-docs/metrics.md lists every metric, with examples of alerts.")]
+The lines `# HELP` of the output describe each metric.")]
 pub(crate) struct Args {
     /// Write the metrics to this file instead of printing them
     ///

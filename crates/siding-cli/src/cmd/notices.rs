@@ -300,6 +300,12 @@ impl NoticePrinter<'_> {
                 text.push_str(&text::format_notice(notice));
             }
         }
-        if text.is_empty() { Ok(out::ReaderState::Connected) } else { out::print(&text) }
+        if text.is_empty() {
+            Ok(out::ReaderState::Connected)
+        } else if self.args.json || self.args.xml {
+            out::print_exact(&text)
+        } else {
+            out::print(&text)
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod follow;
 mod footer;
+mod marker_symbols;
 pub(super) mod view;
 
 use std::io::{self, IsTerminal as _};
@@ -28,6 +29,7 @@ use crate::render::{self, out};
 use crate::stderr;
 
 use self::footer::{Printed, ReadMode, format_footer};
+use self::marker_symbols::MarkerSymbols;
 use self::view::OutputView;
 
 /// Number of lines that a person who follows a task sees at least.
@@ -286,13 +288,15 @@ impl Args {
         let colors = self.color_handling();
         let (mut printed, mut ends_line) = (Printed::Nothing, true);
         let mut failed = None;
+        let mut symbols = MarkerSymbols::for_stdout();
         let reading = read_output(task, query, colors, |text| {
             if !text.is_empty() {
                 (printed, ends_line) = (Printed::Something, text.ends_with('\n'));
             }
+            let text = symbols.convert(text);
             let result = match colors {
                 ColorHandling::Removed => screen.write(text.as_bytes()),
-                ColorHandling::Encoded => screen.write(decode_colors(text).as_bytes()),
+                ColorHandling::Encoded => screen.write(decode_colors(&text).as_bytes()),
             };
             result.inspect_err(|error| failed = Some(error.kind()))
         });

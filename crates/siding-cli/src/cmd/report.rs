@@ -32,7 +32,7 @@ Examples:
   siding report --markdown     for an email or a merge request
   siding report --json         for a program, with longer lists
 
-TIME is the duration of a task, a count if it ends in ×, or, for the noisiest
+TIME is the duration of a task, a count if it ends in x, or, for the noisiest
 tasks, the size of their output.")]
 pub(crate) struct Args {
     /// Length of the period up to now, such as `8h` or `7d`

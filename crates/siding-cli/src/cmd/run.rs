@@ -12,6 +12,7 @@ mod not_found;
 mod output_stream;
 mod plan;
 mod progress;
+mod same_name;
 mod stdin_source;
 
 use std::io::{self, IsTerminal as _};
@@ -179,9 +180,10 @@ a pager reads the keys itself. Ctrl-C stops it with SIGINT, and after half of
 SIGQUIT instead of SIGINT. Ctrl-Z suspends only this call, and the command
 continues; `fg` and `bg` of the shell continue the call.
 
-Exit codes: the command's own; 128+n if signal n ended it; 141 if the reader of
-its output exited; 75 if it continues in the background; 79 if nothing was
-started, because the same command already runs; 124 at the deadline; 125 if
+Exit codes: the command's own; 128+n if signal n ended it; 141 if it wrote after
+the reader of its output had exited, as in `siding run yes | head -1`, which
+stops a person's command; 75 if it continues in the background; 79 if nothing
+was started, because the same command already runs; 124 at the deadline; 125 if
 siding itself failed; 126 and 127 as in a shell. With --wait-for: 0 if it is
 ready, 1 if it ended with 0 before.";
 
@@ -340,7 +342,7 @@ impl Args {
         let advice = not_found::advice_for_person(&task.state).or_else(|| {
             // A person who sets --stdin null knows that the input is empty.
             let is_automatic = self.stdin == StdinSource::Auto;
-            is_automatic.then(|| empty_input::advice_for_person(plan, &task.state)).flatten()
+            is_automatic.then(|| empty_input::advice_for_person(plan, task)).flatten()
         });
         if let Some(advice) = advice {
             render::print_note(&advice);

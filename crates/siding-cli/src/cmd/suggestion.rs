@@ -37,7 +37,7 @@ const fn row(
 
 /// If several rows have the same words, siding suggests the first one whose replacement accepts the
 /// remaining words of the command line.
-const FAMILIAR_WORDS: [FamiliarWords; 47] = [
+const FAMILIAR_WORDS: [FamiliarWords; 49] = [
     row("log", "output", "ID", "prints the output of a task"),
     row("cat", "output --all", "ID", "prints the output from its beginning"),
     row("less", "output --all", "ID", "prints the output from its beginning"),
@@ -79,6 +79,8 @@ const FAMILIAR_WORDS: [FamiliarWords; 47] = [
     row("restart", "stop", "ID", "stops a task; `siding show ID` shows its command"),
     row("remove", "rm", "ID", "removes an ended task and its output"),
     row("delete", "rm", "ID", "removes an ended task and its output"),
+    row("rm --all", "reap", "", "removes tasks that ended 7 days ago"),
+    row("rm -a", "reap", "", "removes tasks that ended 7 days ago"),
     row("clean", "reap", "", "removes tasks that ended 7 days ago"),
     row("prune", "reap", "", "removes tasks that ended 7 days ago"),
     row("events", "notices", "", "prints how tasks ended, and what needs attention"),
@@ -151,9 +153,8 @@ fn with_suggestions(
         error.remove(ContextKind::Suggested);
         tips_for_unknown_command(words, is_program)
     } else if error.kind() == ErrorKind::UnknownArgument {
-        if takes_command_line(words) {
-            // The parser suggests writing `--` before the unknown flag, which would then be the
-            // program to run.
+        if takes_no_flag_as_value(words) {
+            // The parser suggests writing `--` before the unknown flag.
             error.remove(ContextKind::Suggested);
         }
         familiar_tip(words, is_program).into_iter().collect()
@@ -191,12 +192,21 @@ fn tips_for_unknown_command(words: &[String], is_program: impl Fn(&str) -> bool)
     tips
 }
 
-/// Returns whether the remaining words of a command line, such as that of `siding run`, are a
-/// program and its arguments.
-fn takes_command_line(words: &[String]) -> bool {
+/// Returns whether a flag cannot be a value of a command line: the values of `siding run` are a
+/// program and its arguments, and those of `siding rm` are ids.
+fn takes_no_flag_as_value(words: &[String]) -> bool {
     let cli = Cli::command();
-    let command = words.first().and_then(|first| cli.find_subcommand(first));
-    command.is_some_and(|command| command.get_positionals().any(clap::Arg::is_trailing_var_arg_set))
+    let mut command = &cli;
+    for word in words {
+        let Some(below) = command.find_subcommand(word) else { break };
+        command = below;
+    }
+    let values: Vec<&clap::Arg> = command.get_positionals().collect();
+    let is_id = |value: &clap::Arg| {
+        value.get_value_names().is_some_and(|names| names.iter().all(|name| name.as_str() == "ID"))
+    };
+    values.iter().any(|value| value.is_trailing_var_arg_set())
+        || (!values.is_empty() && values.iter().all(|value| is_id(value)))
 }
 
 /// Returns the tip for a command line that prints output with the number of lines as a flag, such
@@ -325,6 +335,7 @@ mod tests {
             ("delete b-4k", "`siding rm b-4k`"),
             ("remove", "`siding rm ID`"),
             ("prune", "`siding reap`"),
+            ("rm --all", "`siding reap`"),
             ("guard npm publish --force", "`siding guard -- npm publish --force`"),
         ] {
             let message = message_about(typed);
@@ -334,7 +345,8 @@ mod tests {
 
     #[test]
     fn an_unknown_flag_before_a_command_line_is_not_suggested_as_its_program() {
-        for typed in ["run -x sleep 5", "monitor -x make", "monitor-mcp -5 server"] {
+        for typed in ["run -x sleep 5", "monitor -x make", "monitor-mcp -5 server", "show --every"]
+        {
             let message = message_about(typed);
             assert!(!message.contains("tip: "), "{message}");
         }

@@ -12,7 +12,6 @@ use siding_core::task::timeline;
 use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::UnixMs;
-use siding_model::text::CharacterSet;
 use siding_model::timeline::{
     SVG_GRID, SvgLinks, Timeline, TimelineGrid, TimelineTask, TimelineWindow, render_svg,
     retain_sessions,
@@ -27,6 +26,7 @@ use crate::render::timeline::TimelineText;
 use crate::render::{json, out};
 use crate::run_history;
 use crate::stdout;
+use crate::terminal;
 
 /// The value of `--svg` that means standard output.
 const STDOUT_PATH: &str = "-";
@@ -185,7 +185,7 @@ fn print_text(
     });
     let text = TimelineText {
         columns: width,
-        characters: CharacterSet::from_locale(|name| std::env::var(name).ok()),
+        characters: terminal::character_set(),
         colors: ColorMode::for_stdout(),
     };
     let timeline = build(text.grid());

@@ -14,6 +14,7 @@ use siding_top::{Theme, TopError, TopOptions};
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::pager::pager_from_environment;
+use crate::terminal;
 
 /// Shows tasks on the whole terminal, and acts on them.
 ///
@@ -79,10 +80,9 @@ impl From<TopError> for Failure {
 }
 
 fn theme_from_environment() -> Theme {
-    let characters = CharacterSet::from_locale(|name| std::env::var(name).ok());
     // The variable disables colors (<https://no-color.org>).
     let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    Theme { has_color, is_ascii: characters == CharacterSet::Ascii }
+    Theme { has_color, is_ascii: terminal::character_set() == CharacterSet::Ascii }
 }
 
 /// Looks up the usual durations of tasks. Nothing is printed if the history cannot be used, because

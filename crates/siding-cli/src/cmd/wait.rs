@@ -51,7 +51,7 @@ Conditions of --for:
   exit          all its processes have ended (the default)
   output:REGEX  a line of its output matches, including earlier ones
   port:N        a process of this task listens on TCP port N
-  http:URL      a GET of http://… returns 2xx or 3xx
+  http:URL      a GET of http://... returns 2xx or 3xx
   file:PATH     the file exists; PATH is relative to the task's directory
 
 Exit codes: the task's own, as siding run returns it (128+n if signal n ended

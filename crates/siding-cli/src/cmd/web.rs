@@ -29,8 +29,9 @@ Examples:
   siding web --metrics               with /metrics for Prometheus
 
 For a server on another machine forward the port: ssh -L 7500:127.0.0.1:7500.
-Programs send the token in $SIDING_WEB_TOKEN, or the one in the printed file:
-docs/web.md.")]
+Programs send the token in $SIDING_WEB_TOKEN, or the one in the printed file,
+in the header `Authorization: Bearer TOKEN`. GET /api/v1/openapi.json describes
+their requests.")]
 pub(crate) struct Args {
     /// Address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]

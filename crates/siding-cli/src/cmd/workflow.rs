@@ -35,7 +35,21 @@ Examples:
   siding workflow show w-4k7q --svg=ci.svg
   siding workflow resume w-4k7q
 
-File format: docs/workflow.md.")]
+A file is TOML. Each step has an id, and either run, a shell command, or prompt,
+a text for siding's agent:
+
+  [[step]]
+  id = \"build\"
+  run = \"cargo build\"
+
+  [[step]]
+  id = \"test\"
+  needs = [\"build\"]
+  run = \"cargo test\"
+  timeout = \"15m\"
+  retries = 1
+
+`siding workflow check` names the allowed keys and values.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

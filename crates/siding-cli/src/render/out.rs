@@ -4,9 +4,16 @@ use std::io::{self, ErrorKind, Write};
 
 use crate::failure::Failure;
 pub(crate) use crate::stderr::ReaderState;
+use crate::terminal;
 
-/// Prints text. A closed pipe is not a failure.
+/// Prints text of siding, with only the symbols that a terminal can show. A closed pipe is not a
+/// failure.
 pub(crate) fn print(text: &str) -> Result<ReaderState, Failure> {
+    print_exact(&terminal::replace_symbols(text, &io::stdout()))
+}
+
+/// Prints text of a task, or for a program, without any change. A closed pipe is not a failure.
+pub(crate) fn print_exact(text: &str) -> Result<ReaderState, Failure> {
     let read = map_broken_pipe(write(text.as_bytes()))?;
     Ok(if read.is_some() { ReaderState::Connected } else { ReaderState::Disconnected })
 }

@@ -225,16 +225,13 @@ impl TimelineText {
     }
 
     const fn end_char(self, status: BarStatus) -> char {
-        match (self.characters, status) {
-            (CharacterSet::Unicode, BarStatus::Succeeded) => OutcomeGroup::Succeeded.symbol(),
-            (CharacterSet::Unicode, BarStatus::Failed) => OutcomeGroup::Failed.symbol(),
-            (CharacterSet::Unicode, BarStatus::Stopped) => OutcomeGroup::Stopped.symbol(),
-            (CharacterSet::Ascii, BarStatus::Succeeded) => '+',
-            (CharacterSet::Ascii, BarStatus::Failed) => 'x',
-            (CharacterSet::Ascii, BarStatus::Stopped) => '#',
+        self.characters.symbol(match status {
+            BarStatus::Succeeded => OutcomeGroup::Succeeded.symbol(),
+            BarStatus::Failed => OutcomeGroup::Failed.symbol(),
+            BarStatus::Stopped => OutcomeGroup::Stopped.symbol(),
             // A running task has no end.
-            (_, BarStatus::Running) => '>',
-        }
+            BarStatus::Running => '>',
+        })
     }
 
     /// Returns the lines that explain the characters of the picture.
@@ -271,8 +268,7 @@ impl TimelineText {
 
     /// Cuts a text to a width. The sign for the cut is ASCII where only ASCII can be displayed.
     fn shorten(self, text: &str, columns: usize) -> String {
-        let line = one_line(text, columns);
-        if self.is_ascii() { line.replace('…', "~") } else { line }
+        self.characters.replace_symbols(&one_line(text, columns)).into_owned()
     }
 }
 

@@ -5,12 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use siding_model::settings::{Key, RawValue};
+use siding_model::settings::{Key, RawValue, SYSTEM_FILE};
 
 use crate::sys;
 
-/// The administrator's settings file, whose values other sources can override unless it locks them.
-const SYSTEM_FILE: &str = "/etc/siding/config.toml";
 /// The directory of Claude Code's managed settings.
 const HOST_MANAGED_DIRECTORY: &str = "/etc/claude-code";
 

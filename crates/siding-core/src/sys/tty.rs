@@ -186,6 +186,16 @@ pub fn is_foreground(terminal: impl AsFd) -> bool {
     tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
 }
 
+/// Returns whether the kernel stops this process with SIGTTOU if it writes to a terminal: in the
+/// background of its controlling terminal in the mode of `stty tostop`. It does not stop a process
+/// that blocks or ignores the signal (`__tty_check_change` in drivers/tty/tty_jobctrl.c).
+#[must_use]
+pub fn stops_writer(terminal: impl AsFd) -> bool {
+    let is_background = tcgetpgrp(&terminal).is_ok_and(|foreground| foreground != getpgrp());
+    is_background
+        && tcgetattr(&terminal).is_ok_and(|mode| mode.local_modes.contains(LocalModes::TOSTOP))
+}
+
 /// Stops this process until its shell continues it, as Ctrl-Z does, even if SIGTSTP is blocked. Has
 /// no effect if the process group is orphaned, because then no shell could continue it.
 pub fn suspend_self() {

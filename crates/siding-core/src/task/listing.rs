@@ -58,6 +58,17 @@ pub fn resolve_id(root: &StateDir, text: &str) -> Result<TaskId, StoreError> {
     Err(StoreError::Ambiguous(ambiguous))
 }
 
+/// Returns the running task that a name refers to; `None` if no running task has this name.
+///
+/// # Errors
+///
+/// [`StoreError::Io`].
+pub fn find_running_named(root: &StateDir, name: &str) -> Result<Option<TaskId>, StoreError> {
+    let is_named = |state: &TaskState| state.is_live() && state.spec.name.as_deref() == Some(name);
+    let running = read_candidates(root, &root.live_tasks()?, &is_named)?;
+    Ok(task_reference::choose_named(running).map(|named| named.id))
+}
+
 /// Returns the task that was started last in this session or, for `None`, in any session. A task
 /// inside which this process runs is not considered, because the caller refers to another one.
 ///

@@ -54,6 +54,20 @@ impl ScreenModel {
         self.row = self.row.max(self.top_row());
     }
 
+    /// Wraps the rows that no longer fit into this number of columns. The cursor stays at its
+    /// character.
+    pub(super) fn rewrap(&mut self, columns: usize) {
+        let cursor = self.column.min(self.lines[self.row].len().saturating_sub(1));
+        let count_rows = |line: &Vec<char>| line.len().div_ceil(columns).max(1);
+        let above: usize = self.lines[..self.row].iter().map(count_rows).sum();
+        (self.row, self.column) = (above + cursor / columns, self.column % columns);
+        for line in std::mem::take(&mut self.lines) {
+            let first = line.iter().take(columns).copied().collect();
+            self.lines.push(first);
+            self.lines.extend(line.chunks(columns).skip(1).map(<[char]>::to_vec));
+        }
+    }
+
     pub(super) fn visible_rows(&self) -> Vec<String> {
         self.lines[self.top_row()..].iter().map(|line| row_text(line)).collect()
     }
@@ -261,6 +275,16 @@ mod tests {
         assert_eq!(shown.clipboard(), Some("aGk="));
         shown.feed(b"\x1b[?1049l");
         assert_eq!(shown.visible_rows(), ["main"]);
+    }
+
+    #[test]
+    fn a_narrower_screen_wraps_its_rows_and_moves_the_cursor() {
+        let mut shown = ScreenModel::new(6, 4);
+        shown.feed(b"abcdef\r\n\r\nxyz");
+        shown.rewrap(4);
+        assert_eq!(shown.visible_rows(), ["abcd", "ef", "", "xyz"]);
+        shown.feed(b"\x1b[3A\r!");
+        assert_eq!(shown.visible_rows(), ["!bcd", "ef", "", "xyz"]);
     }
 
     #[test]

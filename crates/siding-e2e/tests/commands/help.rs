@@ -31,6 +31,7 @@ fn assert_examples(words: &[&str], help: &str) {
     }
     for line in help.lines() {
         assert!(line.chars().count() <= 80, "{words:?}: {line}");
+        assert!(!line.contains("docs/"), "{words:?}: an installed siding has no pages: {line}");
     }
 }
 

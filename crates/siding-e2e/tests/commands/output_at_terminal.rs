@@ -54,6 +54,27 @@ fn only_a_text_that_is_longer_than_the_screen_is_paged() {
     }
 }
 
+/// A terminal whose locale is not UTF-8 gets siding's symbols as ASCII. The text of the task, and
+/// the text for a program, are unchanged.
+#[test]
+fn a_terminal_without_utf8_gets_ascii_symbols() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "printf 'same\\nsame\\nsame\\n\\303\\274\\342\\200\\246\\n'");
+    let c_locale = [("LC_ALL", "C")];
+    let (shown, _) = show_output(&sandbox, &[&id], &c_locale);
+    assert!(shown.starts_with("same\n~ repeated 2 times\nü…\n"), "{shown}");
+    let (shown, _) = show_output(&sandbox, &[&id], &[("LC_ALL", "C.UTF-8")]);
+    assert!(shown.starts_with("same\n… repeated 2 times\n"), "{shown}");
+    let piped = sandbox.siding(&["stats"]).env("LC_ALL", "C").run().expect_code(0).stdout_text();
+    assert!(!piped.is_ascii(), "a program gets the same text in each locale: {piped}");
+    let mut terminal = Terminal::new(80, 10);
+    let stats = sandbox.siding(&["stats"]).on_terminal(&terminal).env("LC_ALL", "C");
+    let _done = stats.run().expect_code(0);
+    terminal.wait_for_text("COMMAND");
+    let shown = terminal.scrollback_text();
+    assert!(shown.is_ascii(), "{shown}");
+}
+
 /// Promise P27: every call of a person shows the whole output. Such a call also moves the session's
 /// read cursor, so the next call of a program shows only what is new since then.
 #[test]

@@ -1,7 +1,7 @@
 //! `siding ps --watch` repaints its list when tasks start and end.
 
 use rustix::process::Signal;
-use siding_e2e::{Terminal, eventually, processes};
+use siding_e2e::{Invocation, Sandbox, Terminal, eventually, processes};
 
 use crate::support::{
     HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, show_task,
@@ -49,6 +49,43 @@ fn keys_are_not_echoed_and_the_terminal_is_restored() {
     }
 }
 
+/// Returns a shell with job control. The number of the command in its prompt shows that the shell
+/// reads the keys again.
+fn interactive_shell(sandbox: &Sandbox, terminal: &Terminal) -> Invocation {
+    let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
+    sandbox.host("setsid", &args).on_terminal(terminal).env("PS1", "prompt \\#> ")
+}
+
+/// With `stty tostop`, a watch in the background stops instead of painting over the prompt. Each
+/// time that it is continued in the foreground, it paints the list once.
+#[test]
+fn a_watch_of_the_background_obeys_tostop() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
+    let mut terminal = Terminal::new(100, 40);
+    let shell = interactive_shell(&sandbox, &terminal).spawn();
+    terminal.wait_for_row("prompt 1>");
+    // With `set -b`, the shell reports a job as soon as it stops.
+    terminal.send_keys("stty tostop; set -b\n");
+    terminal.wait_for_row("prompt 2>");
+    terminal.send_keys(&format!("{} &\n", sandbox.siding_line(&["ps", "--watch"])));
+    terminal.wait_for_text("Stopped");
+    let count_lists = |terminal: &mut Terminal| terminal.scrollback_text().matches(&id).count();
+    assert_eq!(count_lists(&mut terminal), 0);
+    terminal.send_keys("fg\n");
+    terminal.wait_for_row(&id);
+    terminal.send_keys("\x1a");
+    terminal.wait_for_row("prompt 4>");
+    terminal.send_keys("fg\n");
+    eventually("the list is painted again", || count_lists(&mut terminal) > 1);
+    terminal.send_keys("q");
+    terminal.wait_for_row("prompt 5>");
+    assert_eq!(count_lists(&mut terminal), 2, "{}", terminal.scrollback_text());
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait().expect_code(0);
+    stop_all(&sandbox);
+}
+
 /// A watch that was started in the background reads keys once `fg` has moved it to the foreground.
 /// Until then, the keys belong to the shell.
 #[test]
@@ -56,10 +93,7 @@ fn a_watch_of_the_background_reads_keys_in_the_foreground() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &[], HANG_COMMAND);
     let mut terminal = Terminal::new(100, 20);
-    let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
-    // The number of the command in the prompt shows that the shell reads the keys again.
-    let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt \\#> ");
-    let shell = shell.spawn();
+    let shell = interactive_shell(&sandbox, &terminal).spawn();
     terminal.wait_for_row("prompt 1>");
     let before = terminal.modes();
     terminal.send_keys(&format!("{} &\n", sandbox.siding_line(&["ps", "--watch"])));
@@ -80,13 +114,35 @@ fn a_resized_terminal_gets_shorter_lines() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
     let mut terminal = Terminal::new(100, 20);
-    let watch = sandbox.siding(&["ps", "--watch", "--all"]).on_terminal(&terminal).spawn();
+    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
+    let watch = watch.on_terminal(&terminal).spawn();
     terminal.wait_for_row("a-name-that-needs-columns");
     terminal.resize(40, 20);
     watch.signal(Signal::WINCH);
     terminal.wait_for_row("…");
     let rows = terminal.screen();
     assert!(rows.iter().any(|row| row.starts_with(&id)), "{rows:#?}");
+    watch.signal(Signal::INT);
+    let _interrupted = watch.wait().expect_signal(2);
+    stop_all(&sandbox);
+}
+
+/// A terminal that becomes narrower wraps the painted lines again. The next paint replaces all rows
+/// of them.
+#[test]
+fn a_narrower_terminal_keeps_no_copy_of_the_list() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
+    let mut terminal = Terminal::new(100, 20);
+    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
+    let watch = watch.on_terminal(&terminal).spawn();
+    terminal.wait_for_row("a-name-that-needs-columns");
+    terminal.resize_and_rewrap(40, 20);
+    watch.signal(Signal::WINCH);
+    terminal.wait_for_row("…");
+    let mut rows = terminal.screen();
+    rows.retain(|row| !row.is_empty());
+    assert!(rows.len() == 2 && rows[0].starts_with("ID") && rows[1].starts_with(&id), "{rows:#?}");
     watch.signal(Signal::INT);
     let _interrupted = watch.wait().expect_signal(2);
     stop_all(&sandbox);

@@ -58,7 +58,7 @@ fn the_report_shows_all_events_on_one_screen() {
         line.unwrap_or_else(|| panic!("no {label}:\n{screen}"))
     };
     assert!(row("failed").contains("exited 7") && row("failed").contains(&failed), "{screen}");
-    assert!(row("stopped by").contains("1×"), "{screen}");
+    assert!(row("stopped by").contains("1x"), "{screen}");
     assert!(screen.contains("deadline") && screen.contains("user"), "{screen}");
     assert!(row("reaped by").contains("claude-sandbox") && row("reaped by").contains("socat"));
     assert!(row("lingering").contains(&left), "{screen}");

@@ -40,7 +40,7 @@ fn show_prints_the_state_of_a_task_on_one_screen() {
     assert!(processes.iter().any(|row| row.starts_with(&member.pid.to_string())), "{text}");
     assert!(text.contains("-- all output --\n| hello\n--\n"), "{text}");
     let next = field_values(&text, "next").join(" ");
-    assert!(next.contains("`siding wait|output|extend|stop ID`"), "{text}");
+    assert!(next.contains("`siding wait ID`, or output, extend, stop"), "{text}");
     stop_all(&sandbox);
     let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.starts_with(&format!("{id}  stopped by user\n")), "{text}");

@@ -44,6 +44,13 @@ fn a_program_that_reads_the_terminal_is_explained() {
     assert!(!shown.contains("empty input"), "{shown}");
     assert_eq!(call(&["--", "cat"]).on_terminal(&terminal).run().code, Some(0));
     terminal.wait_for_text("siding: `cat` found an empty input, because siding does not");
+    let read = ["--", "printf 'name? '; read name; echo \"hi $name\""];
+    assert_eq!(call(&read).on_terminal(&terminal).run().code, Some(0));
+    terminal.wait_for_text("siding: `read` found an empty input");
+    // Stands for a Python program that calls `input()`.
+    let input = ["--", "echo 'EOFError: EOF when reading a line'; exit 1"];
+    assert_eq!(call(&input).on_terminal(&terminal).run().code, Some(1));
+    terminal.wait_for_text("siding: `input()` found an empty input");
 }
 
 /// After some seconds a line names the key Ctrl-B. The key moves the command to the background,

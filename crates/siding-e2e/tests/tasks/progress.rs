@@ -96,6 +96,22 @@ fn the_line_of_a_silent_command_never_mixes_with_its_output() {
     assert_eq!(shown.trim_end().lines().count(), 3, "{shown}");
 }
 
+/// A terminal that becomes narrower wraps the line again. All rows of it are erased.
+#[test]
+fn a_narrower_terminal_keeps_no_piece_of_the_line() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = format!("echo up; {}; exit 7", wait_for_file_command("go"));
+    let line = sandbox.siding_line(&["run", "--", &text]);
+    let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+    terminal.wait_for_row("Ctrl-B moves it to the background");
+    terminal.resize_and_rewrap(24, 24);
+    create_file(&sandbox, "go");
+    let _ended = call.wait().expect_code(7);
+    let shown = terminal.scrollback_text();
+    assert_eq!(shown.trim_end(), "up", "{shown}");
+}
+
 /// An agent at a terminal sees no progress line, because it would take the line for output.
 #[test]
 fn an_agent_sees_no_progress() {

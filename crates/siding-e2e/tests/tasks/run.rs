@@ -340,6 +340,21 @@ fn persons_second_launch_runs_with_a_note() {
     assert_eq!(first.wait_outcome()["code"], 0);
 }
 
+/// A person who gives a task the name of a running one learns which task the name means now.
+#[test]
+fn a_note_names_the_task_that_a_repeated_name_means() {
+    let sandbox = sandbox();
+    let first = Task::start_with(&sandbox, &["--name", "web"], &wait_for_file_command("go"));
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["run", "--name", "web", "--", "echo second"]);
+    assert_eq!(call.on_terminal(&terminal).run().code, Some(0));
+    terminal.wait_for_text("siding: `web` now means b-");
+    let shown = terminal.scrollback_text();
+    assert!(shown.contains(&format!("; {} has the same name", first.id)), "{shown}");
+    create_file(&sandbox, "go");
+    assert_eq!(first.wait_outcome()["code"], 0);
+}
+
 /// Promise P11: the same text with another environment, input or shell is a different command.
 #[test]
 fn different_environment_input_or_shell_is_not_a_duplicate() {

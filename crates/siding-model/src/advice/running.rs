@@ -48,8 +48,7 @@ pub(super) fn running_advice(
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the text for a person: the state, and the next commands with the task's id. They are not
-/// separated by `|`, which would look like a pipeline.
+/// Returns the text for a person: the state, and the next commands with the task's id.
 fn format_two_lines(view: &TaskView, state: &str, now: UnixMs) -> String {
     let usual = usual_duration(view).map(|usual| format!(" ({usual})")).unwrap_or_default();
     let left = until_deadline(view, now).map(round_time_limit);
@@ -87,10 +86,12 @@ fn usual_duration(view: &TaskView) -> Option<String> {
     Some(format!("usually takes {usual}{long}"))
 }
 
-/// Returns the operations that a reader may need next.
+/// Returns the operations that a reader may need next. `wait|stop ID` would be a pipeline in a shell.
 fn format_next_operations(dialect: Dialect) -> String {
     match dialect {
-        Dialect::Commands | Dialect::Terminal => "`siding wait|output|extend|stop ID`".to_owned(),
+        Dialect::Commands | Dialect::Terminal => {
+            "`siding wait ID`, or output, extend, stop".to_owned()
+        }
         Dialect::Tools | Dialect::Agent => {
             let tools = ["wait", "output", "stop"].map(|name| dialect.format_tool(name));
             format!("{} take its id", tools.join(", "))

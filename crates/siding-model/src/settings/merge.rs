@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keys::{Key, KeyScope, Layer, Settings};
-use super::origin::{Origin, SettingSource};
+use super::origin::{Origin, SYSTEM_FILE, SettingSource};
 use super::value::{RawValue, ValueError};
 use crate::duration;
 use crate::limits::{Limits, Thresholds};
@@ -95,11 +95,7 @@ pub enum SettingsWarning {
         by: Origin,
     },
     /// A duration above the cap in effect.
-    #[error(
-        "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which applies instead",
-        duration::format_duration_exact(*asked),
-        duration::format_duration_exact(*cap)
-    )]
+    #[error("{}", over_cap_warning((place, *key), (*asked, *cap), by))]
     OverCap {
         /// The source of the ignored value.
         place: SettingSource,
@@ -193,21 +189,9 @@ impl SettingsWarning {
             Self::Locked { key, kept, by, .. } => {
                 format!("`{key}` stays `{kept}`: it is locked by the {by}")
             }
-            Self::OverCap { key, asked, cap, by, .. } => format!(
-                "`{key}`: `{}` is more than the cap of `{}`, which `{}` sets ({by}){}",
-                duration::format_duration_exact(*asked),
-                duration::format_duration_exact(*cap),
-                Key::MaxElapsedHardCap,
-                match by {
-                    Origin::BuiltIn | Origin::System { .. } =>
-                        "; only the system's settings file can raise it",
-                    Origin::Host { .. }
-                    | Origin::User { .. }
-                    | Origin::Project { .. }
-                    | Origin::Environment { .. }
-                    | Origin::Call { .. } => "",
-                }
-            ),
+            Self::OverCap { key, asked, cap, by, .. } => {
+                format!("`{key}`: {}", describe_over_cap((*asked, *cap), by))
+            }
             Self::NotAllowedForProject { key, .. } => format!(
                 "a project cannot set `{key}`: {}; set it in your own settings file",
                 Self::beyond_project(*key)
@@ -238,6 +222,44 @@ impl SettingsWarning {
             "it also affects other projects"
         }
     }
+}
+
+/// Returns the warning about a value above the cap. A flag is named without its setting, which the
+/// caller has not written.
+fn over_cap_warning(
+    (place, key): (&SettingSource, Key),
+    durations: (Duration, Duration),
+    by: &Origin,
+) -> String {
+    let setting = match place.origin {
+        Origin::Call { .. } => String::new(),
+        Origin::BuiltIn
+        | Origin::System { .. }
+        | Origin::Host { .. }
+        | Origin::User { .. }
+        | Origin::Project { .. }
+        | Origin::Environment { .. } => format!(" `{key}`:"),
+    };
+    format!("{place}:{setting} {}; the cap applies instead", describe_over_cap(durations, by))
+}
+
+/// Says that a value is above the cap, which layer sets the cap, and where it can be raised.
+fn describe_over_cap((asked, cap): (Duration, Duration), by: &Origin) -> String {
+    let raise = match by {
+        Origin::BuiltIn => format!("only the system file `{SYSTEM_FILE}` can raise it"),
+        Origin::System { .. } => "only this file can raise it".to_owned(),
+        Origin::Host { .. }
+        | Origin::User { .. }
+        | Origin::Project { .. }
+        | Origin::Environment { .. }
+        | Origin::Call { .. } => "it can be raised there".to_owned(),
+    };
+    format!(
+        "`{}` is more than the cap of `{}`, which `{}` sets ({by}; {raise})",
+        duration::format_duration_exact(asked),
+        duration::format_duration_exact(cap),
+        Key::MaxElapsedHardCap
+    )
 }
 
 /// A setting with its value and source, for display.

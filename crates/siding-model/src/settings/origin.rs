@@ -3,6 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// Path of the administrator's settings file, whose values other sources can override unless it
+/// locks them.
+pub const SYSTEM_FILE: &str = "/etc/siding/config.toml";
+
 /// The layer that set a value, with the name of its file, variable or flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

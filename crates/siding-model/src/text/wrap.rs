@@ -132,7 +132,8 @@ fn split_words(line: &str) -> Vec<&str> {
 }
 
 /// Returns the number of columns that a text with escape sequences occupies.
-fn printed_width(text: &str) -> usize {
+#[must_use]
+pub fn printed_width(text: &str) -> usize {
     display_width(&remove_escape_sequences(text))
 }
 

@@ -34,7 +34,9 @@ Examples:
   siding a2a serve --addr 127.0.0.1:0 --model script:demo.toml --cwd work
   siding a2a serve --addr 10.0.0.5:7434 --allow-remote --allow-host b.example
 
-Access and limits: docs/a2a.md.")]
+A client reads the card at /.well-known/agent-card.json without a token, and
+sends requests to POST /a2a with `Authorization: Bearer TOKEN`. There is no TLS:
+put a TLS proxy in front of the server before other machines can reach it.")]
 pub(super) struct Args {
     /// Address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]

@@ -25,7 +25,8 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
             for one in content {
                 if let AssistantContent::Text { text } = one {
                     // If standard output is closed, the agent continues.
-                    let _peer_gone = stdout::print_text(&format!("{}\n", make_visible(text)));
+                    let text = make_visible(text) + "\n";
+                    let _peer_gone = stdout::print_bytes(text.as_bytes());
                 }
             }
         }
@@ -126,7 +127,7 @@ pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     }
     text.push_str(&make_visible(&report.text));
     text.push('\n');
-    stdout::print_text(&text)?;
+    stdout::print_bytes(text.as_bytes())?;
     Ok(())
 }
 

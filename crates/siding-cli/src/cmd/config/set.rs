@@ -227,7 +227,8 @@ mod tests {
         assert_eq!(
             message,
             "`max_elapsed_hard_cap`: `9h` is more than the cap of `4h`, which \
-             `max_elapsed_hard_cap` sets (built-in); only the system's settings file can raise it"
+             `max_elapsed_hard_cap` sets (built-in; only the system file \
+             `/etc/siding/config.toml` can raise it)"
         );
         let message = refused(LayerArg::Project, Key::RetentionTasks, "5");
         assert!(message.contains("it also affects other projects"), "{message}");

@@ -11,6 +11,7 @@ use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::text::decode_colors;
 
 use super::Args;
+use super::marker_symbols::MarkerSymbols;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{ended_line, out};
@@ -31,9 +32,13 @@ pub(super) fn run(
         Printer::Raw { next: from }
     } else {
         let colors = args.color_handling();
-        let print = move |text: &str| match colors {
-            ColorHandling::Removed => out::write(text.as_bytes()),
-            ColorHandling::Encoded => out::write(decode_colors(text).as_bytes()),
+        let mut symbols = MarkerSymbols::for_stdout();
+        let print = move |text: &str| {
+            let text = symbols.convert(text);
+            match colors {
+                ColorHandling::Removed => out::write(text.as_bytes()),
+                ColorHandling::Encoded => out::write(decode_colors(&text).as_bytes()),
+            }
         };
         Printer::Text(Box::new(TailFollower::new(from, &choose, colors, print)))
     };

@@ -16,7 +16,7 @@ use siding_live::{EndedTasks, LiveOptions, LiveTask, LiveView};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
-use siding_model::text::{display_width, one_line, wrap_text};
+use siding_model::text::{display_width, one_line, printed_width, wrap_text};
 
 use super::person::{self, PersonList};
 use super::{Args, NO_TASKS};
@@ -45,9 +45,8 @@ enum WakeReason {
     /// The next paint is due, or another key than [`QUIT_KEY`] was pressed.
     PaintDue,
     /// The cursor may no longer be below the last paint: this process was continued or moved to the
-    /// foreground, after which the shell has written to the terminal, or the terminal was resized,
-    /// which breaks lines in other places.
-    ScreenChanged,
+    /// foreground, after which the shell has written to the terminal.
+    CursorMoved,
     /// The person has pressed [`QUIT_KEY`].
     Quit,
 }
@@ -57,6 +56,8 @@ enum WakeReason {
 struct Screen {
     /// The lines of the last paint, which are directly above the cursor.
     lines: Vec<String>,
+    /// The columns of the terminal at the last paint.
+    columns: usize,
 }
 
 impl Args {
@@ -90,19 +91,28 @@ impl Args {
         keys.resume();
         loop {
             add_expectations(&mut view, &new);
-            let (columns, rows) = tty::size(io::stdout()).unwrap_or(DEFAULT_SIZE);
-            let lines = self.paint_lines(&mut view, columns.into(), rows.into())?;
-            if screen.paint(lines)? == ReaderState::Disconnected {
+            if tty::stops_writer(io::stdout()) {
+                // The kernel would let this process paint, because SIGTTOU is blocked.
+                keys.suspend();
+            } else if self.paint(&mut screen, &mut view)? == ReaderState::Disconnected {
                 return Ok(ExitCode::SUCCESS);
             }
             let has_running = view.tasks().next().is_some_and(LiveTask::is_live);
             match wait(&view, &signals, &mut keys, has_running)? {
                 WakeReason::PaintDue => {}
-                WakeReason::ScreenChanged => screen = Screen::default(),
+                WakeReason::CursorMoved => screen = Screen::default(),
                 WakeReason::Quit => return Ok(ExitCode::SUCCESS),
             }
             new = view.refresh().map_err(Failure::new)?.appeared.into_iter().collect();
         }
+    }
+
+    /// Paints the list for the present size of the terminal.
+    fn paint(&self, screen: &mut Screen, view: &mut LiveView) -> Result<ReaderState, Failure> {
+        let (columns, rows) = tty::size(io::stdout()).unwrap_or(DEFAULT_SIZE);
+        let columns = usize::from(columns);
+        let lines = self.paint_lines(view, columns, rows.into())?;
+        screen.paint(lines, columns)
     }
 
     /// Measures the running tasks and returns the lines of a screen of this size.
@@ -202,17 +212,24 @@ fn wait(
     if bytes[..count].contains(&QUIT_KEY) {
         return Ok(WakeReason::Quit);
     }
-    let pending = signals.read_pending();
-    for signal in &pending {
-        handle_signal(*signal, keys);
+    let mut is_cursor_moved = false;
+    // The SIGCONT that ends a suspension is read before the next paint. Otherwise the list would
+    // be painted once more below that paint.
+    loop {
+        let pending = signals.read_pending();
+        if pending.is_empty() {
+            break;
+        }
+        is_cursor_moved |= pending.iter().any(|signal| *signal != Signal::WINCH);
+        pending.into_iter().for_each(|signal| handle_signal(signal, keys));
     }
     let was_reading = keys.is_reading();
     if !was_reading {
         // A shell sends no signal to a running background job that it moves to the foreground.
         keys.resume();
     }
-    let is_unchanged = pending.is_empty() && keys.is_reading() == was_reading;
-    Ok(if is_unchanged { WakeReason::PaintDue } else { WakeReason::ScreenChanged })
+    is_cursor_moved |= keys.is_reading() != was_reading;
+    Ok(if is_cursor_moved { WakeReason::CursorMoved } else { WakeReason::PaintDue })
 }
 
 /// Lets a signal suspend or end this process after the mode of the terminal was restored.
@@ -257,18 +274,26 @@ fn fit_lines(
 }
 
 impl Screen {
-    /// Paints lines over those of the last paint. Writes nothing if they are equal.
-    fn paint(&mut self, lines: Vec<String>) -> Result<ReaderState, Failure> {
-        if self.lines == lines {
+    /// Paints lines over those of the last paint. Writes nothing if neither they nor the columns of
+    /// the terminal have changed.
+    fn paint(&mut self, lines: Vec<String>, columns: usize) -> Result<ReaderState, Failure> {
+        if self.lines == lines && self.columns == columns {
             return Ok(ReaderState::Connected);
         }
-        let text = repaint(self.lines.len(), &lines);
-        self.lines = lines;
+        let text = repaint(count_rows(&self.lines, columns), &lines);
+        *self = Self { lines, columns };
         out::print(&text)
     }
 }
 
-/// Returns the escape sequences and the text that replace the `above` lines above the cursor with
+/// Returns the number of rows that painted lines occupy after the terminal was resized to this
+/// number of columns. Most terminals then wrap the lines on their screen again. On one that cuts
+/// them instead, such as xterm, the next paint starts too high, above the list.
+fn count_rows(lines: &[String], columns: usize) -> usize {
+    lines.iter().map(|line| printed_width(line).div_ceil(columns.max(1)).max(1)).sum()
+}
+
+/// Returns the escape sequences and the text that replace the `above` rows above the cursor with
 /// these lines.
 fn repaint(above: usize, lines: &[String]) -> String {
     // "Cursor up" moves by one line for the parameter 0 as well.
@@ -328,6 +353,13 @@ mod tests {
         for rows in 0..5 {
             assert!(fit(table, None, 10, rows).len() <= rows.saturating_sub(1).max(1));
         }
+    }
+
+    #[test]
+    fn lines_wrapped_by_a_narrower_terminal_occupy_several_rows() {
+        let lines = ["\x1b[32mb-4k7q\x1b[m  make".to_owned(), String::new(), "done".to_owned()];
+        let rows = [80, 12, 11, 6, 4, 0].map(|columns| count_rows(&lines, columns));
+        assert_eq!(rows, [3, 3, 4, 4, 5, 17]);
     }
 
     #[test]

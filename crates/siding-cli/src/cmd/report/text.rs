@@ -100,7 +100,7 @@ pub(super) fn format_state(task: &ActivityTask) -> String {
 }
 
 fn report_rows(report: &ActivityReport) -> Vec<(RowCells, String)> {
-    let times = |count: usize| format!("{count}×");
+    let times = |count: usize| format!("{count}x");
     let rule = |rule: &str| one_line(rule, RULE_COLUMNS);
     let row = |task: &ActivityTask, how: String, time: String| {
         (["".to_owned(), how, time, task.task_id.to_string()], task.command.clone())

@@ -78,7 +78,7 @@ impl MatchPrinter {
 
     fn print_matches(&mut self) -> Result<(), Failure> {
         let text = std::mem::take(&mut self.lines.handler().0);
-        if text.is_empty() { Ok(()) } else { out::print(&text).map(drop) }
+        if text.is_empty() { Ok(()) } else { out::print_exact(&text).map(drop) }
     }
 }
 

@@ -26,9 +26,10 @@ use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
-use super::{Args, OnTimeout, auto_background, caller_descriptors};
+use super::{Args, OnTimeout, auto_background, caller_descriptors, same_name};
 use crate::caller;
 use crate::failure::Failure;
+use crate::render;
 
 /// Value of `--budget` and `--timeout` for a time without a limit.
 const NO_LIMIT: &str = "none";
@@ -310,7 +311,8 @@ pub(super) fn start_task(
     plan: &RunPlan,
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
-    Ok(match plan.on_duplicate {
+    let name_note = same_name::note_for_person(root, plan);
+    let result = match plan.on_duplicate {
         DuplicateAction::Start => {
             let link = plan.task.start(root, shim)?;
             limit_unshown_output(plan, &link);
@@ -325,7 +327,11 @@ pub(super) fn start_task(
             LaunchResult::Started(link)
         }
         DuplicateAction::Refuse => plan.task.start_unless_duplicate(root, shim)?,
-    })
+    };
+    if let Some(note) = name_note {
+        render::print_note(&note);
+    }
+    Ok(result)
 }
 
 /// Makes the shim limit the output that is not yet shown, if the plan has a `report_step`. The

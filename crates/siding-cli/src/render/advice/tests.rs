@@ -39,8 +39,8 @@ fn hand_over_advice_is_short_in_every_dialect() {
             NoticeChannel::PollOnly,
             format!(
                 "still running after 15s, in the background as b-4k7q0n2m8x5t, {output}; will be \
-                 ended at 30m; `siding wait|output|extend|stop ID`; next time: --background, or a \
-                 subagent"
+                 ended at 30m; `siding wait ID`, or output, extend, stop; next time: --background, \
+                 or a subagent"
             ),
         ),
         (
@@ -140,7 +140,7 @@ fn requested_background_tasks_get_shorter_advice() {
     }
     assert_eq!(
         advice_text(&with_reason(None)),
-        "running as b-4k7q0n2m8x5t; will be ended at 30m; `siding wait|output|extend|stop ID`"
+        "running as b-4k7q0n2m8x5t; will be ended at 30m; `siding wait ID`, or output, extend, stop"
     );
 }
 

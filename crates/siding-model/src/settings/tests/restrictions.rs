@@ -57,10 +57,14 @@ fn only_the_system_file_can_raise_the_cap() {
         let settings = Settings::merge([layer(&place, &[(cap, "8h")])]);
         assert_eq!(settings.max_elapsed_hard_cap, Duration::from_secs(4 * 3600));
         assert_eq!(settings.origin(cap), &Origin::BuiltIn);
+        let is_flag = matches!(place.origin, Origin::Call { .. });
+        let setting = if is_flag { "" } else { " `max_elapsed_hard_cap`:" };
         assert_eq!(
             warning_texts(&settings),
             [format!(
-                "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which applies instead"
+                "{place}:{setting} `8h` is more than the cap of `4h`, which `max_elapsed_hard_cap` sets \
+                 (built-in; only the system file `/etc/siding/config.toml` can raise it); the cap applies \
+                 instead"
             )]
         );
         // A cap above the built-in cap is allowed up to the administrator's cap.
@@ -182,7 +186,8 @@ fn max_elapsed_is_clamped_to_the_cap() {
     assert_eq!(
         warning_texts(&settings),
         [
-            "`--timeout`: `max_elapsed` is `5h`, more than the cap of `4h` (built-in), which applies instead"
+            "`--timeout`: `5h` is more than the cap of `4h`, which `max_elapsed_hard_cap` sets (built-in; \
+             only the system file `/etc/siding/config.toml` can raise it); the cap applies instead"
         ]
     );
     // A cap below the built-in deadline causes no warning if no layer sets the deadline.
