@@ -104,7 +104,7 @@ fn the_remote_machine_knows_the_task_and_its_sender() {
     let done = remote.run(&[], "echo one").run().expect_code(0);
     let (id, local) = (task_id(&done), done.json());
     let there = remote.remote_show(&id);
-    assert_eq!(remote.remote_task_ids(), [id.clone()]);
+    assert_eq!(remote.remote_task_ids(), std::slice::from_ref(&id));
     assert_eq!(there["task_id"], id.as_str());
     assert_eq!(there["command"], local["command"]);
     assert_eq!(there["outcome"], local["outcome"]);
