@@ -129,7 +129,7 @@ mod tests {
         let stopping = Phase::Starting { stop: Some(intent) };
         let starting = Phase::Starting { stop: None };
         assert!(extension_refusal(&stopping, true).contains("being stopped"));
-        assert!(extension_refusal(&starting, true).contains("has passed"));
+        assert!(extension_refusal(&starting, true).contains("already passed"));
         assert!(extension_refusal(&starting, false).contains("foreground"));
     }
 }

@@ -219,7 +219,10 @@ mod tests {
                 "siding config edit key"
             ]
         );
-        assert_eq!(with_kind(ValueKind::Executors), ["siding run on", "siding executors names"]);
+        assert_eq!(
+            with_kind(ValueKind::Executors),
+            ["siding run on", "siding ps on", "siding executors names"]
+        );
         for path in ["run session", "ps session", "session close id", "agent resume"] {
             let path = format!("siding {path}");
             assert!(with_kind(ValueKind::Sessions).contains(&path.as_str()), "{path}");
