@@ -104,11 +104,15 @@ impl Terminal {
     ///
     /// When the terminal is closed.
     pub fn resize_and_rewrap(&mut self, columns: u16, rows: u16) {
+        // The kernel reports the new size to the programs at once. Their answer must arrive after the
+        // rows were wrapped, as it does in a terminal emulator.
+        self.suspend_output();
         self.set_size(columns, rows);
         // The rows that were written for the previous size are wrapped, too.
         self.read_available(Duration::ZERO);
         self.screen.rewrap(columns.into());
         self.screen.resize(columns.into(), rows.into());
+        self.resume_output();
     }
 
     fn set_size(&self, columns: u16, rows: u16) {
