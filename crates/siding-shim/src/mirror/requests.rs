@@ -29,7 +29,9 @@ impl Mirror {
                 // The end of an unreachable task may be hours away.
                 match self.unreachable_text() {
                     Some(why) => {
-                        let why = format!("{why}; the stop is recorded, and follows once it is");
+                        let why = format!(
+                            "{why}; the stop is recorded, and is requested there once it is"
+                        );
                         self.refuse(id, why);
                     }
                     None => self.clients.await_end(id),
