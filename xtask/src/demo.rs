@@ -79,7 +79,8 @@ fn run_demo(arguments: &[String]) -> Result<ExitCode> {
     if opens_page { serve_page(&program, &state_dir) } else { Ok(ExitCode::SUCCESS) }
 }
 
-/// Replaces this process by a server of the page, which shows the page in the browser.
+/// Replaces this process with `siding web --open`, which serves the demo's tasks and opens the page
+/// in a browser.
 fn serve_page(program: &Path, state_dir: &Path) -> Result<ExitCode> {
     println!();
     let mut server = Command::new(program);

@@ -22,8 +22,8 @@ pub(crate) const STILL_RUNNING: u8 = 75;
 /// `run`: nothing was started, because the same command already runs in the same directory. Shells
 /// give this code no meaning, and the codes of sysexits.h end at 78.
 pub(crate) const ALREADY_RUNNING: u8 = 79;
-/// `run` and `wait`: the deadline passed; `wait`: the bound was reached; `agent`: tasks were stopped
-/// after `--drain-timeout`. timeout(1) uses the same code.
+/// `run` and `wait`: the task was stopped at its deadline; `wait`: the time limit of the wait was
+/// reached; `agent`: tasks were stopped after `--drain-timeout`. timeout(1) uses the same code.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// siding itself failed, its arguments are wrong, or it is unknown how the command ended.
 /// timeout(1) and docker use the same code for their own failures.

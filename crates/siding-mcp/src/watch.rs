@@ -73,7 +73,8 @@ pub struct WatchSpec {
     pub server: WatchedServer,
     /// The resource to read, or the tool to call.
     pub target: McpTarget,
-    /// The polling interval for a server that does not notify of changes.
+    /// The polling interval. A server that notifies of changes is polled at most every five
+    /// minutes. Also the pause before a subscription whose stream has ended is renewed.
     pub interval: Duration,
     /// Only changes with a line that matches this pattern are reported; `None` reports all.
     pub pattern: Option<Regex>,

@@ -66,10 +66,10 @@ impl Default for RetentionLimits {
 
 /// Returns the tasks to delete, in the order of deletion.
 ///
-/// In each of the two groups below, the oldest tasks come first, and tasks are taken only until the
-/// limits hold. Tasks without unread notices, or whose unread notices are too old and have no live
-/// session, come first. Other tasks with unread notices follow only while the remaining tasks
-/// exceed twice the limits. A task with [`EndedTask::must_be_kept`] is never returned, although
+/// In each of two groups, the oldest tasks come first, and tasks are taken only until the limits
+/// hold. The first group has the tasks without unread notices, and those that ended more than the
+/// maximum age ago and whose session is not alive. The second group, other tasks with unread
+/// notices, follows only while the remaining tasks exceed twice the limits. A task with [`EndedTask::must_be_kept`] is never returned, although
 /// its size is counted: such tasks alone may exceed the limits. Tasks that ended in the same
 /// millisecond are ordered by id, so that two concurrent cleanups delete the same tasks.
 #[must_use]

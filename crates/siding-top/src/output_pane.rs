@@ -95,8 +95,9 @@ impl OutputPane {
         self.written
     }
 
-    /// Reads the size of the output, and loads the new output if the end is followed. If that is
-    /// more than fits into memory, loads only the end. Returns whether anything has changed.
+    /// Reads the size of the output, and loads the new output if the end is followed. The first
+    /// call, and a call for more new output than [`MAX_WINDOW_BYTES`], loads only the end. Returns
+    /// whether anything has changed.
     pub(crate) fn refresh(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
         let written = source.written_bytes()?;
         let has_changed = written != self.written || !self.is_loaded;

@@ -46,7 +46,7 @@ pub(crate) enum ChangeKind {
 #[derive(Debug)]
 struct PlannedChange {
     original: OriginalFile,
-    /// The new text; `None` if the file is to be removed or does not exist.
+    /// The new text; `None` if an uninstall removes the file, or finds that it does not exist.
     after: Option<String>,
     /// For an install, the record to save; for an uninstall, the record that the install saved,
     /// if it still exists.

@@ -245,10 +245,11 @@ fn is_command_variable(variable: &str) -> bool {
     COMMAND_VARIABLES.contains(&variable)
 }
 
-/// Returns the possible values of each variable that the builtin `read` sets; empty if the values
-/// are unknown. The argument `read` is the standard input, if the text determines it.
-fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
-    match read {
+/// Returns the possible values of each variable that `read` or `mapfile` sets; empty if the values
+/// are unknown. `stdin` is the content of the standard input, as far as the command's text
+/// determines it.
+fn read_values(stdin: Option<&str>, names: usize) -> Vec<String> {
+    match stdin {
         Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
         // The same marker stands for every process id, so each variable gets this marker.
         Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {

@@ -37,7 +37,7 @@ const NAV_ITEMS: [(NavItem, &str, &str); 7] = [
     (NavItem::Doctor, "/doctor", "Doctor"),
 ];
 
-/// Maximum width of a sentence about a value of the address, in columns.
+/// Maximum width of the message about an invalid query parameter, in columns.
 const MISTAKE_COLUMNS: usize = 300;
 
 /// A page without the parts that all pages have.
@@ -45,7 +45,7 @@ pub(super) struct Page {
     nav: NavItem,
     title: String,
     content: Markup,
-    /// A sentence about a value of the address that is not allowed.
+    /// The message about a query parameter whose value is not allowed.
     mistake: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl Page {
         Self { nav, title: title.to_owned(), content, mistake: None }
     }
 
-    /// Adds the error about a value of the address, if there is one.
+    /// Adds the error about a query parameter, if there is one.
     pub(super) fn with_value<T>(self, value: Result<T, String>) -> Self {
         Self { mistake: value.err(), ..self }
     }

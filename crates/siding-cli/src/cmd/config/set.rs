@@ -122,8 +122,8 @@ fn set(
     Ok(message)
 }
 
-/// Returns the reason to refuse the name or path of a program that does not exist. Returns `None`
-/// for an empty value, which the check of the setting rejects.
+/// Returns the error message if the value of `shell` names no executable program. Returns `None`
+/// for other settings, and for an empty value, which the check of the setting rejects.
 fn find_missing_program(key: Key, value: &str) -> Option<String> {
     let program = value.trim();
     if key != Key::Shell || program.is_empty() {
