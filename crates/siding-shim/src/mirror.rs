@@ -205,11 +205,11 @@ impl Mirror {
         let known = usize::try_from(self.output.bytes().saturating_sub(at)).unwrap_or(usize::MAX);
         let Some(new) = bytes.get(known..).filter(|new| !new.is_empty()) else { return };
         self.output.skip_to(at);
-        self.store_at_end(new.to_vec());
+        self.store_at_end(new);
     }
 
-    fn store_at_end(&mut self, bytes: Vec<u8>) {
-        let mut left = bytes.as_slice();
+    fn store_at_end(&mut self, bytes: &[u8]) {
+        let mut left = bytes;
         while !left.is_empty() {
             let (piece, rest) = left.split_at(left.len().min(self.output.max_piece_bytes()));
             if self.output.write(piece).is_err() {
@@ -225,7 +225,7 @@ impl Mirror {
 
     fn store_again(&mut self, now: MonotonicMs) {
         if let Some((_, bytes)) = self.unstored.take_if(|(at, _)| *at <= now) {
-            self.store_at_end(bytes);
+            self.store_at_end(&bytes);
             // Messages that arrived before the disk was full are handled now.
             self.handle_messages();
         }

@@ -190,13 +190,9 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
             }
             result => result,
         }?;
-    let file = match file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::ReadWrite) {
-        // The file was removed: a shim creates it before the first record of the journal.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
-        }
-        result => result,
-    }?;
+    // If the file is missing, it was removed: a shim creates it before the first record of the
+    // journal.
+    let file = file::open_or_create(dir, task_files::OUTPUT_FILE)?;
     let marker_file = task_files::splice_marker_file(state.format);
     // The call fails, for example, if the task has replaced the marker file. In that case, some
     // bytes may be stored twice, which is no reason to leave the task without a shim.

@@ -145,7 +145,7 @@ fn list_views<'e>(
 
 /// Returns the program that is copied to the executors without an installed one; `None` if there are
 /// none.
-fn program_copy(executors: &Executors) -> Result<Option<ProgramCopy>, Failure> {
+pub(super) fn program_copy(executors: &Executors) -> Result<Option<ProgramCopy>, Failure> {
     if executors.iter().all(|(_, executor)| executor.program.is_some()) {
         return Ok(None);
     }

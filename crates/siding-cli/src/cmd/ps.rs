@@ -125,7 +125,7 @@ impl Args {
         let found = self.collect_tasks(&root, false)?;
         let is_complete = is_recovered && found.unreadable == 0;
         let code = if is_complete { 0 } else { exit::SIDING_FAILED };
-        Ok((json_elements(&root, found), ExitCode::from(code)))
+        Ok((json_elements(&root, found).collect(), ExitCode::from(code)))
     }
 
     /// Reads the tasks. With `recent_only`, journals of tasks that ended earlier than
@@ -242,11 +242,11 @@ fn report_no_tasks() {
 }
 
 /// Returns the tasks as elements of a JSON list: first running tasks, then ended ones.
-fn json_elements(root: &StateDir, found: TaskList) -> Vec<Vec<u8>> {
+fn json_elements(root: &StateDir, found: TaskList) -> impl Iterator<Item = Vec<u8>> + use<> {
     let TaskList { mut views, ended, .. } = found;
     run_history::add_expectations(root, &mut views);
-    let views = views.iter().map(render::json::to_list_element);
-    views.chain(ended.into_iter().map(|task| task.text)).collect()
+    let views = views.into_iter().map(|view| render::json::to_list_element(&view));
+    views.chain(ended.into_iter().map(|task| task.text))
 }
 
 /// The part of a task that is stored until all tasks have been read.

@@ -10,8 +10,8 @@ use siding_model::text::one_line;
 use super::program::ProgramCopy;
 use super::ssh;
 
-/// Maximum width of an error, in columns.
-const ERROR_COLUMNS: usize = 200;
+/// Maximum width of a weaker guarantee, in columns.
+const WEAKER_COLUMNS: usize = 200;
 
 /// The result of checking an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,9 +54,7 @@ fn run(command: &mut Command) -> Result<Vec<u8>, String> {
     if output.status.success() || !output.stdout.is_empty() {
         return Ok(output.stdout);
     }
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    Err(last.map_or_else(|| output.status.to_string(), |line| one_line(line, ERROR_COLUMNS)))
+    Err(ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string()))
 }
 
 fn describe_first_message(result: &mut ExecutorCheck, output: &[u8]) {
@@ -104,7 +102,7 @@ fn weaker_features(output: &[u8]) -> Vec<String> {
     let weakens = |check: &RemoteCheck| check.state != "ok" && check.weight != "comfort";
     let checks = report.checks.into_iter().filter(weakens);
     checks
-        .map(|check| one_line(&format!("{}: {}", check.name, check.found), ERROR_COLUMNS))
+        .map(|check| one_line(&format!("{}: {}", check.name, check.found), WEAKER_COLUMNS))
         .collect()
 }
 

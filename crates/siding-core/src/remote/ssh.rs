@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use siding_model::executor::RemoteExecutor;
 use siding_model::fnv::Fnv1a;
 use siding_model::shell_words::{join_quoted, quote_word, single_quote};
+use siding_model::text::one_line;
 
 use super::program::ProgramCopy;
 use crate::sys::process;
@@ -31,6 +32,17 @@ const SSH_OPTIONS: [&str; 6] = [
 
 /// The search path for ssh if the starter's is unknown.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Maximum width of a message of ssh, in columns.
+const MESSAGE_COLUMNS: usize = 200;
+
+/// Returns the last message on ssh's standard error, in one line; `None` if there is none.
+#[must_use]
+pub fn last_message(stderr: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(stderr);
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.map(|line| one_line(line, MESSAGE_COLUMNS))
+}
 
 /// Returns the command that serves a mirror on the remote machine, with pipes as its standard
 /// streams. If siding is missing there, the command prints [`RemoteMessage::Missing`] instead.

@@ -1,7 +1,7 @@
 //! `siding ps --watch` repaints its list when tasks start and end.
 
 use rustix::process::Signal;
-use siding_e2e::{Invocation, Sandbox, Terminal, eventually, processes};
+use siding_e2e::{Invocation, RunningProgram, Sandbox, Terminal, eventually, processes};
 
 use crate::support::{
     HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, show_task,
@@ -109,14 +109,22 @@ fn a_watch_of_the_background_reads_keys_in_the_foreground() {
     stop_all(&sandbox);
 }
 
+/// Starts a task and a watch whose list has lines of almost 100 columns. Returns the id of the task,
+/// and the watch once it has painted the list.
+#[track_caller]
+fn watch_wide_list(sandbox: &Sandbox, terminal: &mut Terminal) -> (String, RunningProgram) {
+    let id = start_task(sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
+    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
+    let watch = watch.on_terminal(terminal).spawn();
+    terminal.wait_for_row("a-name-that-needs-columns");
+    (id, watch)
+}
+
 #[test]
 fn a_resized_terminal_gets_shorter_lines() {
     let sandbox = sandbox();
-    let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
     let mut terminal = Terminal::new(100, 20);
-    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
-    let watch = watch.on_terminal(&terminal).spawn();
-    terminal.wait_for_row("a-name-that-needs-columns");
+    let (id, watch) = watch_wide_list(&sandbox, &mut terminal);
     terminal.resize(40, 20);
     watch.signal(Signal::WINCH);
     terminal.wait_for_row("…");
@@ -132,11 +140,8 @@ fn a_resized_terminal_gets_shorter_lines() {
 #[test]
 fn a_narrower_terminal_keeps_no_copy_of_the_list() {
     let sandbox = sandbox();
-    let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
     let mut terminal = Terminal::new(100, 20);
-    let watch = sandbox.siding(&["ps", "--watch", "--all"]).env("LC_ALL", "C.UTF-8");
-    let watch = watch.on_terminal(&terminal).spawn();
-    terminal.wait_for_row("a-name-that-needs-columns");
+    let (id, watch) = watch_wide_list(&sandbox, &mut terminal);
     terminal.resize_and_rewrap(40, 20);
     watch.signal(Signal::WINCH);
     terminal.wait_for_row("…");

@@ -58,15 +58,23 @@ fn killed_mirror_is_replaced_without_loss() {
     }
 }
 
+/// Starts a task that writes `one`, waits for the file `gate`, writes `two` and exits with 4. Returns
+/// its id once the first line is stored.
+#[track_caller]
+fn start_gated_task(remote: &SshRemote<'_>, gate: &Path) -> String {
+    let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(gate));
+    let id = remote.start_task(&[], &text);
+    remote.wait_for_output(&id, "one\n".len());
+    id
+}
+
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn task_that_ends_without_its_mirror_has_its_true_outcome() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
     let gate = sandbox.path("go");
-    let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(&gate));
-    let id = remote.start_task(&[], &text);
-    remote.wait_for_output(&id, "one\n".len());
+    let id = start_gated_task(&remote, &gate);
     kill_shim(&remote, &id);
     create_file(&gate);
     eventually("it has ended there", || !remote.remote_show(&id)["outcome"].is_null());
@@ -80,9 +88,7 @@ fn killed_mirror_of_an_unreachable_task_is_replaced() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
     let gate = sandbox.path("go");
-    let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(&gate));
-    let id = remote.start_task(&[], &text);
-    remote.wait_for_output(&id, "one\n".len());
+    let id = start_gated_task(&remote, &gate);
     remote.cut();
     let since = remote.wait_until_unreachable(&id)["since"].take();
     kill_shim(&remote, &id);

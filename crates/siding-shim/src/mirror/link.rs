@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus};
 
+use siding_core::remote::ssh;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{file, pipe, poll};
 use siding_model::remote::{MessageDecoder, ReceivedMessage, RemoteRequest, UnreadableMessage};
-use siding_model::text::one_line;
 
 /// Size of the pipe to ssh, in bytes: the largest that an ordinary user can create by default. The
 /// first request is written before ssh reads it, and must fit.
@@ -18,8 +18,6 @@ const RECEIVE_BYTES: usize = 64 << 10;
 const MAX_ERROR_BYTES: usize = 4096;
 /// Time in which ssh exits after it has closed its output, in milliseconds.
 const EXIT_TIMEOUT_MS: u64 = 1_000;
-/// Maximum width of the reason for a broken connection, in columns.
-const REASON_COLUMNS: usize = 200;
 
 /// A running ssh. Dropping the value ends ssh.
 #[derive(Debug)]
@@ -126,9 +124,7 @@ impl RemoteLink {
             self.receive_errors();
         }
         let status = self.end();
-        let text = String::from_utf8_lossy(&self.errors).into_owned();
-        let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        (status, last.map(|line| one_line(line, REASON_COLUMNS)))
+        (status, ssh::last_message(&self.errors))
     }
 
     /// Ends ssh unless it has exited.

@@ -154,7 +154,8 @@ fn resume(
         .map_err(|error| failed_to("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
     let mut state = replayed.state;
-    let output = open_output(&dirs)
+    // A file that was removed is created again.
+    let output = file::open_or_create(dir, task_files::OUTPUT_FILE)
         .and_then(|fd| OutputFile::new(fd, state.spec.keep_head, state.spec.keep_tail))
         .map_err(failed_to("reopen the output"))?;
     let runtime_dir =
@@ -178,16 +179,6 @@ fn resume(
     journal.append(&records).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
     assemble(shim, dirs, MirrorFiles { state, journal, output, listener }, None)
-}
-
-/// Opens the output file. A file that was removed is created again.
-fn open_output(dirs: &TaskDirs) -> io::Result<OwnedFd> {
-    match file::open_at(&dirs.dir, task_files::OUTPUT_FILE, file::OpenMode::ReadWrite) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::open_at(&dirs.dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
-        }
-        result => result,
-    }
 }
 
 fn listen(dirs: &TaskDirs) -> Result<OwnedFd, StartError> {

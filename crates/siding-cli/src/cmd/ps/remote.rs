@@ -7,9 +7,10 @@ use siding_core::parallel;
 use siding_core::remote::{ProgramCopy, ssh};
 use siding_core::task::run::{UnknownExecutor, remote_executor};
 use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
-use siding_model::text::{make_visible, one_line};
+use siding_model::text::make_visible;
 
 use super::Args;
+use crate::cmd::executors::program_copy;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
@@ -17,8 +18,6 @@ use crate::render::{self, out};
 
 /// The value of `--on` for this machine and every executor of the settings.
 const ALL_EXECUTORS: &str = "all";
-/// Maximum width of an error, in columns.
-const ERROR_COLUMNS: usize = 200;
 
 /// The list of one machine, or the reason why there is none.
 type RemoteList = Result<Vec<u8>, String>;
@@ -35,10 +34,9 @@ impl Args {
         if wanted.is_empty() && on != ALL_EXECUTORS {
             return Err(UnknownExecutor::new(on, &settings.executor).into());
         }
-        let copy = ProgramCopy::of_running_program(&context::open_state_dir()?)
-            .map_err(|error| Failure::new(format!("could not read this program: {error}")))?;
+        let copy = program_copy(&settings.executor)?;
         let lists = parallel::map(&wanted, parallel::MAX_WAITING_THREADS, |(name, executor)| {
-            self.fetch_list(name, executor, &copy)
+            self.fetch_list(name, executor, copy.as_ref())
         });
         let lists: Vec<(&str, RemoteList)> =
             wanted.iter().map(|(name, _)| *name).zip(lists).collect();
@@ -62,7 +60,7 @@ impl Args {
         &self,
         name: &str,
         executor: &ExecutorSettings,
-        copy: &ProgramCopy,
+        copy: Option<&ProgramCopy>,
     ) -> RemoteList {
         let session = self.session.as_ref().map(|session| format!("--session={session}"));
         let mut arguments = vec!["ps"];
@@ -71,7 +69,7 @@ impl Args {
         arguments.extend(self.json.then_some("--json"));
         arguments.extend(session.as_deref());
         let executor = remote_executor(name, executor);
-        let mut command = ssh::siding_command(&executor, Some(copy), &arguments);
+        let mut command = ssh::siding_command(&executor, copy, &arguments);
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| format!("could not start `ssh`: {error}"))?;
         if output.stdout.starts_with(b"{\"say\":\"missing\"") {
@@ -81,9 +79,7 @@ impl Args {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        Err(last.map_or_else(|| output.status.to_string(), |line| one_line(line, ERROR_COLUMNS)))
+        Err(ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string()))
     }
 
     /// Prints one JSON list of the tasks of all machines. Returns the exit code of the local list.
