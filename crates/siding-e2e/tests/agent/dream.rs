@@ -177,6 +177,15 @@ fn dream_task_ids(sandbox: &Sandbox) -> Vec<String> {
     ids
 }
 
+/// Waits for the end of a task and returns its outcome.
+#[track_caller]
+fn ended_outcome(sandbox: &Sandbox, id: &str) -> serde_json::Value {
+    eventually_some("the task has ended", || {
+        let view = sandbox.siding(&["show", id, "--json"]).run().expect_code(0).json();
+        Some(view["outcome"].clone()).filter(|outcome| !outcome.is_null())
+    })
+}
+
 #[test]
 fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     let sandbox = sandbox();
@@ -207,8 +216,9 @@ fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     let _shown = talk.expect_exit(0);
 }
 
+/// The agent stops the dream, unless the dream detects the turn first and ends by itself.
 #[test]
-fn next_turn_stops_a_running_dream() {
+fn next_turn_ends_a_running_dream() {
     let sandbox = sandbox();
     let slow = "[[answer]]\ndelay_ms = 60000\ntext = \"zzz\"\n";
     let next = "[[answer]]\ntext = \"I am awake.\"\n";
@@ -217,11 +227,14 @@ fn next_turn_stops_a_running_dream() {
     eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     talk.type_line("what now");
     talk.terminal.wait_for_text("I am awake.");
-    let by = eventually_some("the task has ended", || {
-        let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
-        view["outcome"]["by"].as_str().map(str::to_owned)
-    });
-    assert_eq!(by, "agent");
+    let outcome = ended_outcome(&sandbox, &id);
+    if outcome["kind"] != "stopped" {
+        assert_eq!(outcome, serde_json::json!({ "kind": "exited", "code": 1 }));
+        let output = sandbox.siding(&["output", &id]).run().expect_code(0);
+        assert!(output.stdout_text().contains("is in progress"), "{output}");
+    } else {
+        assert_eq!(outcome["by"], "agent", "{outcome}");
+    }
     assert_eq!(read_notes(&sandbox), None);
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -237,10 +250,7 @@ fn dream_ends_when_its_agent_is_killed() {
     let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
     eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     talk.kill();
-    let outcome = eventually_some("the task has ended", || {
-        let view = sandbox.siding(&["show", &id, "--json"]).run().expect_code(0).json();
-        Some(view["outcome"].clone()).filter(|outcome| !outcome.is_null())
-    });
+    let outcome = ended_outcome(&sandbox, &id);
     assert_eq!(outcome, serde_json::json!({ "kind": "stopped", "by": "session" }));
     eventually("nothing of it is left", || processes::with_birthmark(&id).is_empty());
     assert_eq!(read_notes(&sandbox), None);
