@@ -13,7 +13,7 @@ use siding_core::store::StoreError;
 use siding_core::task::adopt::AdoptError;
 use siding_core::task::input::InputError;
 use siding_core::task::recover::RecoverError;
-use siding_core::task::run::{RunError, UnknownExecutor};
+use siding_core::task::run::{ExecutorError, RunError, UnknownExecutor};
 use siding_core::task::wait::WaitError;
 use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
@@ -197,6 +197,13 @@ impl From<RunError> for Failure {
             | RunError::RemoteEnvironment { .. }
             | RunError::Wait(_)) => Self::new(error),
         }
+    }
+}
+
+impl From<ExecutorError> for Failure {
+    fn from(error: ExecutorError) -> Self {
+        Self::new(error.to_string())
+            .with_hint("`siding executors` lists the executors and their kinds")
     }
 }
 

@@ -36,6 +36,7 @@ use std::process::ExitCode;
 use siding_core::host::SUPERVISOR_ARGUMENT;
 use siding_core::net::proxy::PROXY_ARGUMENT;
 use siding_core::processes::siding_process::SHIM_ARGUMENT;
+use siding_core::remote::JOB_ARGUMENT;
 use siding_core::remote::ssh::SERVE_ARGUMENT;
 use siding_core::task::launch::IdleShim;
 
@@ -65,6 +66,7 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
         siding_agent::memory_consolidation::DREAM_SUBCOMMAND => cmd::dream::main(),
         cmd::completions::complete::COMPLETE_ARGUMENT => cmd::completions::complete::main(),
         SERVE_ARGUMENT => cmd::serve::main(),
+        JOB_ARGUMENT => cmd::serve::run_job(),
         _ => return None,
     };
     Some(outcome.unwrap_or_else(|failure| failure.report()))

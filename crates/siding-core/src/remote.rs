@@ -3,7 +3,9 @@
 mod check;
 mod program;
 pub mod serve;
+mod slurm;
 pub mod ssh;
 
 pub use check::{ExecutorCheck, check};
 pub use program::ProgramCopy;
+pub use slurm::{JOB_ARGUMENT, JobError, run_job};

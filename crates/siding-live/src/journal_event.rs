@@ -150,6 +150,15 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
         RemoteEvent::Accepted { machine, .. } => {
             (EventTone::Normal, format!("accepted by {name} ({machine})"))
         }
+        RemoteEvent::Queued { status, .. } => {
+            let job = status.job_id.as_ref().map(|job| format!("job {job} ")).unwrap_or_default();
+            let reason = status.reason.as_ref().map(|reason| format!(" ({reason})"));
+            let text = format!("{job}in the queue of {name}: {}", status.state);
+            (EventTone::Normal, text + &reason.unwrap_or_default())
+        }
+        RemoteEvent::Requeued { attempt, why, .. } => {
+            (EventTone::Warning, format!("attempt {}: {why}", attempt + 1))
+        }
         RemoteEvent::Unreachable { why, .. } => {
             (EventTone::Warning, format!("{name} is not reachable: {why}"))
         }

@@ -1,10 +1,14 @@
 //! Executors: the machines on which the commands of tasks run. Every task without an executor runs
 //! on this machine.
 
+mod slurm;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+
+pub use slurm::{BadMemorySize, SlurmOptions, parse_memory_mib};
 
 /// The remote machine on which a task runs, as the task's specification records it. The journal
 /// contains it, so that a new shim can connect again: settings may change while the task runs.
@@ -12,24 +16,55 @@ use serde::{Deserialize, Serialize};
 pub struct RemoteExecutor {
     /// The name in the settings: `build` for `[executor.build]`.
     pub name: String,
-    /// The destination that ssh(1) receives.
-    pub destination: String,
+    /// The destination that ssh(1) receives; `None` if siding on this machine submits the task to
+    /// Slurm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
     /// Path of siding on the remote machine; `None` if the local program is copied there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Variables of the starter that ssh needs to authenticate, such as `SSH_AUTH_SOCK`; none of
-    /// them is a secret. The environment of a shim that takes over is empty.
+    /// The options of the job, if the task is submitted to Slurm there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slurm: Option<SlurmOptions>,
+    /// Variables of the starter that ssh needs to authenticate, such as `SSH_AUTH_SOCK`, and the
+    /// commands of Slurm to find their configuration; none of them is a secret. The environment of a
+    /// shim that takes over is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ssh_variables: Vec<(String, String)>,
 }
 
-/// Variables of the starter that ssh and the programs of its configuration (`ProxyCommand`) may
-/// need. Their values are paths and names, not secrets.
-pub const SSH_VARIABLES: [&str; 7] =
-    ["HOME", "KRB5CCNAME", "LOGNAME", "PATH", "SSH_AUTH_SOCK", "USER", "XDG_RUNTIME_DIR"];
+impl RemoteExecutor {
+    /// Returns the destination that ssh(1) receives; empty if there is none.
+    #[must_use]
+    pub fn destination(&self) -> &str {
+        self.destination.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the names and values of [`ssh_variables`](Self::ssh_variables).
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ssh_variables.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// Variables of the starter that ssh and the programs of its configuration (`ProxyCommand`), or the
+/// commands of Slurm, may need. Their values are paths and names, not secrets.
+pub const SSH_VARIABLES: [&str; 8] = [
+    "HOME",
+    "KRB5CCNAME",
+    "LOGNAME",
+    "PATH",
+    "SLURM_CONF",
+    "SSH_AUTH_SOCK",
+    "USER",
+    "XDG_RUNTIME_DIR",
+];
 
 /// The name of this machine, which no executor of the settings can have.
 pub const LOCAL_EXECUTOR: &str = "local";
+
+/// The name of the cluster whose commands are on this machine, unless the settings define another
+/// executor with it.
+pub const SLURM_EXECUTOR: &str = "slurm";
 
 /// Maximum length of an executor's name, in bytes. The limit is low because lists and states of
 /// tasks contain the name.
@@ -47,7 +82,11 @@ pub fn is_executor_name(name: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutorSettings {
     /// The destination that ssh(1) receives: a host, `USER@HOST`, or an alias of its configuration.
-    pub host: String,
+    /// `None` only with [`slurm`](Self::slurm): the commands of Slurm are on this machine.
+    pub host: Option<String>,
+    /// The options of jobs, if the executor is a Slurm cluster. With a [`host`](Self::host), the
+    /// commands of Slurm are on that machine.
+    pub slurm: Option<SlurmOptions>,
     /// Path of siding on the remote machine; `None` if the local program is copied there.
     pub program: Option<String>,
     /// Local directories and the remote directories with the same content. A directory below a
@@ -58,6 +97,18 @@ pub struct ExecutorSettings {
 }
 
 impl ExecutorSettings {
+    /// Returns the Slurm cluster whose commands are on this machine.
+    #[must_use]
+    pub fn local_cluster() -> Self {
+        Self {
+            host: None,
+            slurm: Some(SlurmOptions::default()),
+            program: None,
+            paths: BTreeMap::new(),
+            env: Vec::new(),
+        }
+    }
+
     /// Returns the remote directory for a local one. A directory that is below none of
     /// [`paths`](Self::paths) has the same path on both machines.
     #[must_use]
@@ -91,7 +142,8 @@ mod tests {
     fn settings(paths: &[(&str, &str)], env: &[&str]) -> ExecutorSettings {
         let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
         ExecutorSettings {
-            host: "build".to_owned(),
+            host: Some("build".to_owned()),
+            slurm: None,
             program: None,
             paths: paths.iter().map(owned).collect(),
             env: env.iter().map(|name| (*name).to_owned()).collect(),

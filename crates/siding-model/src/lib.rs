@@ -50,6 +50,7 @@ pub mod shell;
 pub mod shell_words;
 pub mod signal;
 pub mod size;
+pub mod slurm;
 pub mod socket_patterns;
 pub mod spec;
 pub mod system_log;

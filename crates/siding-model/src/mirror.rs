@@ -3,8 +3,10 @@
 
 mod clock;
 mod event;
+mod job;
 mod state;
 
 pub use clock::RemoteClock;
 pub use event::RemoteEvent;
+pub use job::{JobEnd, JobStatus};
 pub use state::{PendingStop, RemoteState, Unreachable};

@@ -13,6 +13,6 @@ mod translate;
 pub use decoder::{MessageDecoder, ReceivedMessage, UnreadableMessage};
 pub use machine::{ExecutorFacts, MirrorAction, MirrorContext, MirrorMachine, UnsentTask};
 pub use protocol::{
-    MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
+    JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };
 pub use translate::local_record;

@@ -96,6 +96,8 @@ pub fn sample_task_view() -> TaskView {
         rescues: 0,
         executor: None,
         machine: None,
+        queued: None,
+        restarts: 0,
         unreachable: None,
         sent_by: None,
         expected_ms: None,

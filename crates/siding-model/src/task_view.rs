@@ -16,8 +16,9 @@ use crate::id::{SessionId, TaskId, TaskKind};
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
 use crate::limits::{Breach, PeakUsage};
-use crate::mirror::Unreachable;
+use crate::mirror::{JobStatus, Unreachable};
 use crate::outcome::{BackgroundReason, Outcome, Placement};
+use crate::process::UnixMs;
 use crate::record::{OutputGap, StopReport};
 
 pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
@@ -107,6 +108,10 @@ pub struct TaskView {
     /// Name of the remote machine, as it calls itself; null for a task that runs on this machine,
     /// and until the remote machine has accepted the task.
     pub machine: Option<String>,
+    /// The status of the job that waits in the queue of a cluster; null outside of a queue.
+    pub queued: Option<QueuedView>,
+    /// Number of times that a cluster interrupted the job and started it again.
+    pub restarts: u32,
     /// The present interruption of the connection to the remote machine, where the task continues;
     /// null while it is reachable.
     pub unreachable: Option<UnreachableView>,
@@ -125,6 +130,34 @@ pub struct TaskView {
     /// The task's state, the result of the call or the next step, for a person or an agent; null if
     /// there is nothing to explain.
     pub message: Option<String>,
+}
+
+/// The status of a job in the queue of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueuedView {
+    /// Number of the job; null until the cluster has accepted it.
+    pub job_id: Option<String>,
+    /// State of the job in the words of the cluster: `PENDING`.
+    pub state: String,
+    /// The reason why the job waits, in the words of the cluster: `Resources`; null if it names
+    /// none.
+    pub reason: Option<String>,
+    /// Time at which the cluster expects to start the job, RFC 3339; null if it names none.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub expected_start: Option<String>,
+}
+
+impl QueuedView {
+    /// Returns the view of the waiting job; `None` outside of a queue, after the end, and for a task
+    /// that runs on this machine.
+    #[must_use]
+    pub fn from_state(state: &TaskState) -> Option<Self> {
+        let remote = state.remote.as_ref().filter(|_| state.is_live())?;
+        let JobStatus { job_id, state, reason, expected_start } = remote.queued.clone()?;
+        let expected_start = expected_start.map(UnixMs::rfc3339);
+        Some(Self { job_id, state, reason, expected_start })
+    }
 }
 
 /// An interruption of the connection to a remote machine.

@@ -201,6 +201,9 @@ impl Mirror {
 
     /// Stores output that has arrived.
     fn store(&mut self, at: u64, bytes: &[u8]) {
+        // The offset counts from the beginning of the present attempt.
+        let earlier = self.task.state().remote.as_ref();
+        let at = at.saturating_add(earlier.map_or(0, |remote| remote.earlier_output_bytes));
         // After a new connection, the other machine may repeat bytes that are stored already.
         let known = usize::try_from(self.output.bytes().saturating_sub(at)).unwrap_or(usize::MAX);
         let Some(new) = bytes.get(known..).filter(|new| !new.is_empty()) else { return };

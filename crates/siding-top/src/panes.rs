@@ -17,7 +17,7 @@ use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::StopReport;
 use siding_model::session_host::SessionHost;
 use siding_model::size::size_in_words;
-use siding_model::task_view::TaskView;
+use siding_model::task_view::{QueuedView, TaskView};
 use siding_model::text::one_line;
 
 use crate::detail::{DetailTab, PaneLine};
@@ -207,8 +207,13 @@ fn fact_lines(
 /// Returns the labels and values of the facts about a remote machine.
 fn executor_facts(view: &TaskView) -> Vec<(&'static str, String)> {
     let unreachable = view.unreachable.as_ref();
+    let describe_queue = |queued: &QueuedView| {
+        let start = queued.expected_start.as_ref().map(|start| local_time(start));
+        queued.describe(start.as_deref())
+    };
     [
         ("executor", view.executor_text()),
+        ("queued", view.queued.as_ref().map(describe_queue)),
         ("unreachable", unreachable.map(|view| view.describe(&local_time(&view.since)))),
         ("sent by", view.sent_by.clone()),
     ]

@@ -147,6 +147,9 @@ fn running_reason(view: &TaskView) -> String {
     if let Some(unreachable) = &view.unreachable {
         return unreachable.why.clone();
     }
+    if let Some(queued) = &view.queued {
+        return queued.describe(None);
+    }
     if let Some(breach) = view.breaches.last() {
         return breach.detail.clone();
     }

@@ -32,7 +32,7 @@ const MAX_NOTE_LINES: usize = 4;
 /// Lists the machines on which commands can run, and checks whether they are reachable.
 ///
 /// `local` is this machine. Each table `[executor.NAME]` of a settings file describes a machine that
-/// ssh reaches. With --check, siding connects to the machines, and prints its version there and the
+/// ssh reaches, or a Slurm cluster. With --check, siding connects to the machines, and prints its version there and the
 /// guarantees that are weaker there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -65,7 +65,8 @@ pub(super) struct ExecutorView<'e> {
     name: &'e str,
     /// Kind of the executor.
     kind: ExecutorKind,
-    /// The destination that ssh receives; null for this machine.
+    /// The destination that ssh receives; null for this machine, and for a cluster whose commands are
+    /// on this machine.
     destination: Option<&'e str>,
     /// Path of siding on the remote machine; null if siding copies itself there, and for this
     /// machine.
@@ -82,6 +83,8 @@ enum ExecutorKind {
     Local,
     /// A machine that ssh reaches.
     Ssh,
+    /// A Slurm cluster.
+    Slurm,
 }
 
 /// The result of a connection to an executor.
@@ -175,8 +178,8 @@ impl<'e> ExecutorView<'e> {
     fn remote(name: &'e str, executor: &'e ExecutorSettings) -> Self {
         Self {
             name,
-            kind: ExecutorKind::Ssh,
-            destination: Some(&executor.host),
+            kind: if executor.slurm.is_some() { ExecutorKind::Slurm } else { ExecutorKind::Ssh },
+            destination: executor.host.as_deref(),
             program: executor.program.as_deref(),
             check: None,
         }
@@ -187,7 +190,7 @@ impl<'e> ExecutorView<'e> {
         match (self.kind, self.program) {
             (_, Some(path)) => path,
             (ExecutorKind::Local, None) => "this siding",
-            (ExecutorKind::Ssh, None) => "a copy of this siding",
+            (ExecutorKind::Ssh | ExecutorKind::Slurm, None) => "a copy of this siding",
         }
     }
 }
@@ -197,6 +200,7 @@ impl ExecutorKind {
         match self {
             Self::Local => "local",
             Self::Ssh => "ssh",
+            Self::Slurm => "slurm",
         }
     }
 }

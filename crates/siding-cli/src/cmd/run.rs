@@ -5,6 +5,7 @@ mod caller_descriptors;
 mod duplicate;
 mod empty_input;
 mod follow;
+mod job_options;
 mod keyboard;
 mod limits;
 mod match_printer;
@@ -52,7 +53,8 @@ use stdin_source::StdinSource;
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Machine that runs the command: an executor of the settings (`siding executors`), or `local`
+    /// Machine that runs the command: an executor of the settings (`siding executors`), perhaps with
+    /// a partition (`slurm:gpu`); `slurm` is the cluster of this machine, and `local` this machine
     #[arg(long, value_name = "EXECUTOR")]
     pub(super) on: Option<String>,
     /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
@@ -158,9 +160,11 @@ pub(crate) struct Args {
     /// id before.
     #[arg(skip)]
     pub(super) id: Option<TaskId>,
-    // `limits` must be the last field: its help heading applies to all options after it.
+    // These two must be the last fields: their help headings apply to all options after them.
     #[command(flatten)]
     limits: limits::LimitArgs,
+    #[command(flatten)]
+    job: job_options::JobArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -1,8 +1,10 @@
-//! The program that ssh starts on a remote machine for a mirror. It has no help, because only siding
-//! starts it.
+//! The programs that ssh starts on a remote machine for a mirror, and that the batch script of a job
+//! starts on a node of a cluster. They have no help, because only siding starts them.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use siding_core::remote;
 use siding_core::remote::serve::serve;
 
 use crate::context::{self, SHIM_PROGRAM};
@@ -13,4 +15,13 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
     let root = context::open_state_dir()?;
     serve(&root, SHIM_PROGRAM).map_err(|error| Failure::new(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the task of a job. The argument is the directory of the job.
+pub(crate) fn run_job() -> Result<ExitCode, Failure> {
+    let Some(spool) = std::env::args_os().nth(2).map(PathBuf::from) else {
+        return Err(Failure::new("the batch script names no directory of a job"));
+    };
+    let code = remote::run_job(&spool, SHIM_PROGRAM);
+    code.map(ExitCode::from).map_err(|error| Failure::new(error.to_string()))
 }

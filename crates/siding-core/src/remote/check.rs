@@ -8,6 +8,7 @@ use siding_model::remote::{MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, Rem
 use siding_model::text::one_line;
 
 use super::program::ProgramCopy;
+use super::slurm::slurm_command;
 use super::ssh;
 
 /// Maximum width of a weaker guarantee, in columns.
@@ -33,6 +34,11 @@ pub struct ExecutorCheck {
 #[must_use]
 pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorCheck {
     let mut result = ExecutorCheck::default();
+    if executor.destination.is_none() {
+        check_cluster(&mut result, executor);
+        result.version = result.reachable.then(|| env!("CARGO_PKG_VERSION").to_owned());
+        return result;
+    }
     match run(ssh::serve_command(executor, copy).stdin(Stdio::null())) {
         Ok(output) => describe_first_message(&mut result, &output),
         Err(error) => result.error = Some(error),
@@ -44,7 +50,49 @@ pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorC
             Err(error) => result.error = Some(error),
         }
     }
+    if executor.slurm.is_some() && result.reachable {
+        check_cluster(&mut result, executor);
+    }
     result
+}
+
+/// Asks the controller of a Slurm cluster for its configuration.
+fn check_cluster(result: &mut ExecutorCheck, executor: &RemoteExecutor) {
+    const SHOW_CONFIG: [&str; 2] = ["show", "config"];
+    let output = if executor.destination.is_some() {
+        run(ssh::remote_command(executor, "exec scontrol show config").stdin(Stdio::null()))
+    } else {
+        run(slurm_command("scontrol").args(SHOW_CONFIG).envs(executor.variables()))
+    };
+    match output {
+        Ok(output) => describe_cluster(result, &String::from_utf8_lossy(&output)),
+        Err(error) => (result.reachable, result.error) = (false, Some(error)),
+    }
+}
+
+fn describe_cluster(result: &mut ExecutorCheck, config: &str) {
+    let value = |name: &str| {
+        config.lines().find_map(|line| {
+            let (key, value) = line.split_once('=')?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        })
+    };
+    result.reachable = true;
+    result.machine = value("ClusterName");
+    if value("AccountingStorageType").is_none_or(|kind| kind.ends_with("none")) {
+        let age = value("MinJobAge").unwrap_or_else(|| "a short time".to_owned());
+        result.weaker.push(format!(
+            "accounting: off, so Slurm knows the end of a job only for {age}; siding's own record of \
+             the end does not need it"
+        ));
+    }
+    if value("ProctrackType").is_some_and(|kind| !kind.ends_with("cgroup")) {
+        result.weaker.push(
+            "ProctrackType: not by control groups, so a process that leaves its parent survives \
+             SIGKILL to its job"
+                .to_owned(),
+        );
+    }
 }
 
 /// Runs ssh. Returns its output, or its last message if it failed.
@@ -109,6 +157,20 @@ fn weaker_features(output: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_without_accounting_is_weaker() {
+        let mut result = ExecutorCheck::default();
+        let config = "Configuration data as of now\n\
+            AccountingStorageType   = accounting_storage/none\n\
+            ClusterName             = lab\n\
+            MinJobAge               = 300 sec\n\
+            ProctrackType           = proctrack/cgroup\n";
+        describe_cluster(&mut result, config);
+        assert_eq!(result.machine.as_deref(), Some("lab"));
+        let [weaker] = &result.weaker[..] else { panic!("{result:?}") };
+        assert!(weaker.contains("300 sec"), "{weaker}");
+    }
 
     fn described(message: &RemoteMessage) -> ExecutorCheck {
         let mut result = ExecutorCheck::default();

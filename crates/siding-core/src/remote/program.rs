@@ -2,7 +2,8 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use siding_model::record;
@@ -11,7 +12,10 @@ use crate::store::StateDir;
 use crate::sys::file;
 
 /// The path of the running program, which stays valid when its file is replaced.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Directory of the copies.
+const COPY_DIR: &str = "bin";
 
 /// File of the state directory that remembers the checksum of the program.
 const CHECKSUM_FILE: &str = "program-checksum";
@@ -78,14 +82,35 @@ impl ProgramCopy {
         self.size
     }
 
+    /// Returns the path of the copy below a directory, and stores the running program there if that
+    /// file is missing. Other processes may do the same at the same time.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn store_below(&self, dir: &Path) -> io::Result<PathBuf> {
+        let dir = dir.join(COPY_DIR);
+        let path = dir.join(self.file_name());
+        if path.is_file() {
+            return Ok(path);
+        }
+        std::fs::create_dir_all(&dir)?;
+        let temporary = dir.join(format!("{}.{}", self.file_name(), std::process::id()));
+        std::fs::copy(OWN_PROGRAM, &temporary)?;
+        std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(0o700))?;
+        std::fs::rename(&temporary, &path)?;
+        Ok(path)
+    }
+
+    fn file_name(&self) -> String {
+        let Self { size, checksum } = self;
+        format!("siding-{}-{size}-{checksum:08x}", env!("CARGO_PKG_VERSION"))
+    }
+
     /// Returns the path of the copy for a shell on the remote machine, where it is expanded within
     /// double quotes.
     pub(super) fn remote_path(&self) -> String {
-        let Self { size, checksum } = self;
-        let version = env!("CARGO_PKG_VERSION");
-        format!(
-            "${{XDG_CACHE_HOME:-$HOME/.cache}}/siding/bin/siding-{version}-{size}-{checksum:08x}"
-        )
+        format!("${{XDG_CACHE_HOME:-$HOME/.cache}}/siding/{COPY_DIR}/{}", self.file_name())
     }
 
     /// Opens the running program, to send it.

@@ -16,6 +16,7 @@ use siding_model::remote::{
 };
 use siding_model::spec::TaskSpec;
 
+use super::slurm::{JobFollower, SpooledTask};
 use crate::net::policy;
 use crate::output::RawChunks;
 use crate::store::{StateDir, StoreError, journal_file};
@@ -69,6 +70,14 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         return Ok(());
     }
     let (opened, position) = match first {
+        RemoteRequest::Start { spec, env, position, job: Some(job), .. } => {
+            let id = spec.task_id;
+            let task = SpooledTask { spec: *spec, env };
+            return JobFollower::new(root, id, *job, requests, position)?.run(Some(&task));
+        }
+        RemoteRequest::Follow { task_id, position, job: Some(job), .. } => {
+            return JobFollower::new(root, task_id, *job, requests, position)?.run(None);
+        }
         RemoteRequest::Start { spec, env, position, .. } => {
             let task = PreparedTask::from_spec(*spec, env, BaseEnvironment::Inherited);
             (start_or_follow(root, program, &task)?, position)
@@ -123,7 +132,7 @@ fn follow<'r>(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Opene
 }
 
 /// Sends a message on the standard output.
-fn send(message: &RemoteMessage) -> io::Result<()> {
+pub(super) fn send(message: &RemoteMessage) -> io::Result<()> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     let mut stdout = io::stdout().lock();
@@ -339,13 +348,13 @@ fn refusal(number: u64) -> RemoteMessage {
 
 /// The requests on the standard input.
 #[derive(Debug, Default)]
-struct RequestReader {
+pub(super) struct RequestReader {
     buffer: Vec<u8>,
 }
 
 impl RequestReader {
     /// Reads more bytes, and waits for them if necessary. Returns false at the end of the input.
-    fn receive(&mut self) -> io::Result<bool> {
+    pub(super) fn receive(&mut self) -> io::Result<bool> {
         let start = self.buffer.len();
         self.buffer.resize(start + READ_BYTES, 0);
         let count = file::read(io::stdin(), &mut self.buffer[start..]);
@@ -353,7 +362,7 @@ impl RequestReader {
         Ok(count? > 0)
     }
 
-    fn next_request(&mut self) -> Result<Option<RemoteRequest>, ServeError> {
+    pub(super) fn next_request(&mut self) -> Result<Option<RemoteRequest>, ServeError> {
         let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else {
             if self.buffer.len() > MAX_REMOTE_LINE_BYTES {
                 return Err(ServeError::Request("a request is too long".to_owned()));

@@ -13,7 +13,8 @@ use siding_model::fnv::Fnv1a;
 use siding_model::shell_words::{join_quoted, quote_word, single_quote};
 use siding_model::text::one_line;
 
-use super::program::ProgramCopy;
+use super::program::{OWN_PROGRAM, ProgramCopy};
+use crate::store::StateDir;
 use crate::sys::process;
 
 /// The first argument of siding's process on a remote machine.
@@ -53,6 +54,17 @@ pub fn serve_command(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> C
     siding_command(executor, copy, &[SERVE_ARGUMENT])
 }
 
+/// Returns the command that serves a mirror on this machine, for a cluster whose commands are here.
+/// `root` is the state directory.
+#[must_use]
+pub fn local_serve_command(root: &StateDir, executor: &RemoteExecutor) -> Command {
+    let mut command = Command::new(OWN_PROGRAM);
+    command.arg(SERVE_ARGUMENT).env_clear().env("PATH", DEFAULT_PATH);
+    command.envs(executor.variables()).env("SIDING_STATE_DIR", root.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 /// Returns the command that runs siding with these arguments on the remote machine, as
 /// [`serve_command`] does.
 #[must_use]
@@ -90,10 +102,9 @@ pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command
 }
 
 /// Returns the ssh command that runs a script of sh(1) on the remote machine.
-fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
+pub(super) fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
     let mut command = Command::new("ssh");
-    command.env_clear().env("PATH", DEFAULT_PATH);
-    command.envs(executor.ssh_variables.iter().map(|(name, value)| (name, value)));
+    command.env_clear().env("PATH", DEFAULT_PATH).envs(executor.variables());
     command.arg("-T");
     for option in SSH_OPTIONS {
         command.args(["-o", option]);
@@ -104,7 +115,7 @@ fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
         command.arg("-o").arg(option);
     }
     // The user's login shell may be any shell; all of them take a text in single quotes as it is.
-    command.args(["--", &executor.destination]);
+    command.args(["--", executor.destination()]);
     command.arg(format!("exec sh -c {}", single_quote(script)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -114,7 +125,8 @@ fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
 /// ssh is very unlikely to fail.
 #[must_use]
 pub fn has_shared_connection(executor: &RemoteExecutor) -> bool {
-    control_path(executor).is_some_and(|path| path.exists())
+    // A siding on this machine always answers.
+    executor.destination.is_none() || control_path(executor).is_some_and(|path| path.exists())
 }
 
 /// Returns the path of the socket over which the tasks of an executor share a connection, and
@@ -135,7 +147,7 @@ fn control_path(executor: &RemoteExecutor) -> Option<PathBuf> {
     // The same destination may be another machine for another configuration of ssh.
     let home = executor.ssh_variables.iter().find(|(name, _)| name == "HOME");
     let key = Fnv1a::default()
-        .with_bytes(executor.destination.as_bytes())
+        .with_bytes(executor.destination().as_bytes())
         .with_bytes(home.map_or("", |(_, home)| home).as_bytes());
     is_private.then(|| path.join(key.to_hex()))
 }
@@ -147,8 +159,9 @@ mod tests {
     fn executor(program: Option<&str>) -> RemoteExecutor {
         RemoteExecutor {
             name: "build".to_owned(),
-            destination: "me@build".to_owned(),
+            destination: Some("me@build".to_owned()),
             program: program.map(str::to_owned),
+            slurm: None,
             ssh_variables: vec![("SSH_AUTH_SOCK".to_owned(), "/run/agent".to_owned())],
         }
     }

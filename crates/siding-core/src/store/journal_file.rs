@@ -175,6 +175,16 @@ pub fn read_notices(dir: impl AsFd) -> Result<TaskNotices, JournalReadError> {
     }
 }
 
+/// Returns the size of the journal in `dir`, in bytes.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn size(dir: impl AsFd) -> io::Result<u64> {
+    let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::Read)?;
+    file::metadata(&fd).map(|facts| facts.len)
+}
+
 /// Reads the bytes of the journal in `dir` without parsing them.
 ///
 /// # Errors

@@ -17,7 +17,7 @@ mod working_directory;
 
 pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
-pub use executor::{ExecutorChoice, UnknownExecutor, remote_executor};
+pub use executor::{ExecutorChoice, ExecutorError, UnknownExecutor, remote_executor};
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,
 };

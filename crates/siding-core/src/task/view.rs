@@ -8,7 +8,7 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
 use siding_model::task_view::{
-    MonitorView, OutputView, ProcessView, ReadyView, TaskView, UnreachableView,
+    MonitorView, OutputView, ProcessView, QueuedView, ReadyView, TaskView, UnreachableView,
 };
 
 use crate::output::{self, OutputSize};
@@ -114,6 +114,8 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         rescues: state.takeovers,
         executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
         machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
+        queued: QueuedView::from_state(state),
+        restarts: state.remote.as_ref().map_or(0, |remote| remote.attempt),
         unreachable: UnreachableView::from_state(state),
         sent_by: spec.sent_by.clone(),
         expected_ms: None,

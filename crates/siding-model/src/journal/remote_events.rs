@@ -22,7 +22,15 @@ impl TaskState {
             &RemoteEvent::DeadlineCounted { at } => {
                 self.lifecycle = self.lifecycle.with_deadline_from(at);
             }
+            &RemoteEvent::Requeued { at, .. } => {
+                self.lifecycle = self.lifecycle.restarted(&self.spec, at);
+                (self.leader, self.leader_end, self.spawn_errno) = (None, None, None);
+                (self.final_cwd, self.ran_until, self.stall) = (None, None, None);
+                self.pipeline = None;
+                self.last_event_at = at;
+            }
             RemoteEvent::Sent { .. }
+            | RemoteEvent::Queued { .. }
             | RemoteEvent::Unreachable { .. }
             | RemoteEvent::Reachable { .. }
             | RemoteEvent::StopPending { .. } => {}

@@ -26,6 +26,11 @@ impl Lifecycle {
         Self { placement: self.placement, phase: self.phase.clone(), ..Self::new(spec, started) }
     }
 
+    /// Returns the initial state of a mirror whose remote task starts again at `started`.
+    pub(crate) fn restarted(&self, spec: &TaskSpec, started: MonotonicMs) -> Self {
+        Self { placement: self.placement, ..Self::new(spec, started) }
+    }
+
     /// Stops a task whose deadline has passed.
     pub(super) fn on_deadline_passed(&self, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let Some(deadline) = self.deadline.filter(|deadline| *deadline <= now) else {

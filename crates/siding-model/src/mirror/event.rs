@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clock::RemoteClock;
+use super::job::JobStatus;
 use crate::process::{BootId, MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
@@ -27,6 +28,26 @@ pub enum RemoteEvent {
         /// The clocks of the remote machine.
         #[serde(flatten)]
         clock: RemoteClock,
+    },
+    /// The task waits in the queue of a cluster, or its status there has changed.
+    Queued {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// The status of its job.
+        #[serde(flatten)]
+        status: JobStatus,
+    },
+    /// The cluster interrupted the job, and runs it again from its beginning. The records and the
+    /// output of the new attempt follow.
+    Requeued {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// Number of earlier attempts; at least 1.
+        attempt: u32,
+        /// Number of output bytes of the earlier attempts.
+        output_bytes: u64,
+        /// The reason. The text is untrusted.
+        why: String,
     },
     /// The connection broke, or could not be established.
     Unreachable {
@@ -79,6 +100,8 @@ impl RemoteEvent {
         match self {
             Self::Sent { at }
             | Self::Accepted { at, .. }
+            | Self::Queued { at, .. }
+            | Self::Requeued { at, .. }
             | Self::Unreachable { at, .. }
             | Self::Reachable { at }
             | Self::StopPending { at, .. }

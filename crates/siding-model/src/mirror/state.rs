@@ -2,6 +2,7 @@
 
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
+use super::job::JobStatus;
 use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
@@ -16,6 +17,12 @@ pub struct RemoteState {
     pub machine: Option<String>,
     /// Number of records of the remote journal that the local one has, without the first.
     pub copied_records: u64,
+    /// The status of the job that waits in the queue of a cluster; `None` outside of a queue.
+    pub queued: Option<JobStatus>,
+    /// Number of attempts of a cluster before the present one.
+    pub attempt: u32,
+    /// Number of output bytes of these attempts.
+    pub earlier_output_bytes: u64,
     /// The present interruption; `None` while the remote machine is reachable, and before the first
     /// connection.
     pub unreachable: Option<Unreachable>,
@@ -51,7 +58,18 @@ impl RemoteState {
             RemoteEvent::Accepted { machine, clock, .. } => {
                 self.clock = Some(*clock);
                 self.machine = Some(machine.clone());
+                self.queued = None;
                 self.unreachable = None;
+            }
+            RemoteEvent::Queued { status, .. } => {
+                self.queued = Some(status.clone());
+                self.unreachable = None;
+            }
+            RemoteEvent::Requeued { attempt, output_bytes, .. } => {
+                self.attempt = *attempt;
+                self.earlier_output_bytes = *output_bytes;
+                self.copied_records = 0;
+                self.clock = None;
             }
             RemoteEvent::Unreachable { wall, why, .. } => {
                 let since = self.unreachable.take().map_or(*wall, |earlier| earlier.since);

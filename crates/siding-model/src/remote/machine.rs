@@ -10,6 +10,9 @@
 //!              Installing ──────────────────installed───────────────────────────────┘
 //! ```
 //!
+//! In a cluster, `Queued` comes between `Requested` and `Followed`, and again after each attempt that
+//! the cluster interrupts.
+//!
 //! Over a shared connection the task is requested before the first message. A step returns actions,
 //! which the caller carries out in their order.
 
@@ -23,8 +26,12 @@ use crate::record::Record;
 use crate::signal::Signal;
 use crate::spec::TaskSpec;
 
-use super::protocol::{REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
+use super::protocol::{
+    JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
+};
 use super::translate::local_record;
+
+mod job;
 
 /// Time after which a request of a broken connection no longer arrives, in milliseconds. ssh gives a
 /// dead connection up after 45 seconds.
@@ -52,6 +59,8 @@ pub struct ExecutorFacts {
     pub program: Option<String>,
     /// The processor for which the local program was built.
     pub processor: String,
+    /// The job, if the remote machine submits the task to Slurm.
+    pub job: Option<JobRequest>,
 }
 
 /// The facts about the task at the moment of a step.
@@ -121,6 +130,9 @@ enum LinkPhase {
     Down,
     /// ssh was started.
     Opened { hello: Option<Hello>, is_requested: bool },
+    /// The task waits in the queue of a cluster, or runs there and was not accepted yet. A stop can
+    /// be forwarded.
+    Queued { hello: Option<Hello>, since: MonotonicMs },
     /// The remote machine follows the task, so requests can be forwarded.
     Followed { since: MonotonicMs },
 }
@@ -203,6 +215,13 @@ impl MirrorMachine {
                 let clock = RemoteClock::measure((now, wall), (context.monotonic, context.wall));
                 self.on_hello(context, Hello { machine, clock })
             }
+            RemoteMessage::Queued { status } => self.on_queued(context, status),
+            RemoteMessage::Node { machine, now, wall } => {
+                let clock = RemoteClock::measure((now, wall), (context.monotonic, context.wall));
+                self.on_node(Hello { machine, clock })
+            }
+            RemoteMessage::Requeued { attempt, why } => self.on_requeued(context, attempt, why),
+            RemoteMessage::JobEnded { end } => self.on_job_ended(context, end),
             RemoteMessage::Accepted { at, wall } => self.on_accepted(context, at, wall),
             RemoteMessage::Record { record } => self.on_record(context, *record),
             RemoteMessage::Shim { number, message } => {
@@ -222,7 +241,7 @@ impl MirrorMachine {
                 *known = Some(hello);
                 if *is_requested { Vec::new() } else { self.request_task(context) }
             }
-            LinkPhase::Down | LinkPhase::Followed { .. } => Vec::new(),
+            LinkPhase::Down | LinkPhase::Queued { .. } | LinkPhase::Followed { .. } => Vec::new(),
         }
     }
 
@@ -232,19 +251,24 @@ impl MirrorMachine {
             *is_requested = true;
         }
         let remote = context.remote();
-        let position =
-            RemotePosition { records: remote.copied_records, bytes: context.output_bytes };
+        let position = RemotePosition {
+            records: remote.copied_records,
+            bytes: context.output_bytes.saturating_sub(remote.earlier_output_bytes),
+            attempt: remote.attempt,
+        };
         let protocol = REMOTE_PROTOCOL;
+        let job = self.executor.job.clone().map(Box::new);
         let request = match &self.unsent {
             Some(UnsentTask { spec, variables }) => RemoteRequest::Start {
                 protocol,
                 spec: Box::new(spec.clone()),
                 env: variables.clone(),
                 position,
+                job,
             },
             None => {
                 let task_id = context.state.spec.task_id;
-                RemoteRequest::Follow { protocol, task_id, position }
+                RemoteRequest::Follow { protocol, task_id, position, job }
             }
         };
         // The record comes first: after a crash, the next mirror must know that the remote machine
@@ -260,9 +284,12 @@ impl MirrorMachine {
         at: MonotonicMs,
         wall: UnixMs,
     ) -> Actions {
-        let LinkPhase::Opened { hello: Some(Hello { machine, clock }), .. } = &self.phase else {
+        let (LinkPhase::Opened { hello: Some(hello), .. }
+        | LinkPhase::Queued { hello: Some(hello), .. }) = &self.phase
+        else {
             return self.on_broken(context, "the remote siding did not begin with its version");
         };
+        let Hello { machine, clock } = hello;
         let remote = context.remote();
         let event = if remote.clock.is_none() {
             let (at, wall) = (clock.to_local(at), clock.to_local_wall(wall));
@@ -283,14 +310,15 @@ impl MirrorMachine {
         {
             actions.extend(self.forward(ShimRequest::Place { why }));
         }
-        if let Some(stop) = remote.pending_stop {
-            actions.extend(self.forward(ShimRequest::Stop {
-                by: stop.by,
-                grace_ms: stop.grace_ms,
-                signal: stop.signal,
-            }));
-        }
+        actions.extend(self.forward_pending_stop(remote));
         actions
+    }
+
+    /// Repeats the stop that the remote task has not recorded yet.
+    fn forward_pending_stop(&mut self, remote: RemoteState) -> Option<MirrorAction> {
+        let stop = remote.pending_stop?;
+        let (by, grace_ms, signal) = (stop.by, stop.grace_ms, stop.signal);
+        self.forward(ShimRequest::Stop { by, grace_ms, signal })
     }
 
     fn on_record(&mut self, context: MirrorContext<'_>, record: Record) -> Actions {
@@ -344,7 +372,7 @@ impl MirrorMachine {
 
     /// Copies the program to a remote machine that lacks it, if it can run there.
     fn on_missing(&mut self, context: MirrorContext<'_>, processor: &str) -> Actions {
-        let ExecutorFacts { name, program, processor: local } = &self.executor;
+        let ExecutorFacts { name, program, processor: local, .. } = &self.executor;
         let why = match program {
             Some(program) => format!(
                 "there is no program `{program}`; install siding there, or remove `program` from \
@@ -385,7 +413,7 @@ impl MirrorMachine {
     #[must_use]
     pub fn on_broken(&mut self, context: MirrorContext<'_>, why: &str) -> Actions {
         let followed_since = match std::mem::take(&mut self.phase) {
-            LinkPhase::Followed { since } => Some(since),
+            LinkPhase::Followed { since } | LinkPhase::Queued { since, .. } => Some(since),
             LinkPhase::Down | LinkPhase::Opened { .. } => None,
         };
         // The remote machine sends these records again.
@@ -451,8 +479,10 @@ impl MirrorMachine {
 
     /// Returns the action that forwards a request; `None` if requests cannot be forwarded now.
     pub fn forward(&mut self, request: ShimRequest) -> Option<MirrorAction> {
-        if !matches!(self.phase, LinkPhase::Followed { .. }) {
-            return None;
+        match &self.phase {
+            LinkPhase::Followed { .. } => {}
+            LinkPhase::Queued { .. } if matches!(request, ShimRequest::Stop { .. }) => {}
+            LinkPhase::Down | LinkPhase::Opened { .. } | LinkPhase::Queued { .. } => return None,
         }
         let number = self.next_number;
         self.next_number += 1;

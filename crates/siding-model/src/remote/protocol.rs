@@ -5,14 +5,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::executor::SlurmOptions;
 use crate::id::TaskId;
+use crate::mirror::{JobEnd, JobStatus};
 use crate::process::{MonotonicMs, UnixMs};
 use crate::protocol::{ShimMessage, ShimRequest};
 use crate::record::Record;
 use crate::spec::TaskSpec;
 
 /// Version of these messages. Both sides must have the same one.
-pub const REMOTE_PROTOCOL: u32 = 1;
+pub const REMOTE_PROTOCOL: u32 = 2;
 
 /// Maximum length of a line, in bytes. A specification contains the command's text, of which
 /// execve(2) accepts at most 2 MiB.
@@ -25,6 +27,19 @@ pub struct RemotePosition {
     pub records: u64,
     /// Number of the copied bytes of the output, with released ones.
     pub bytes: u64,
+    /// Number of attempts before the one to which both belong.
+    #[serde(default)]
+    pub attempt: u32,
+}
+
+/// The job in a Slurm cluster that runs a task.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobRequest {
+    /// The options of the job.
+    pub options: SlurmOptions,
+    /// Path of siding on the nodes; `None` if it is copied to the directory that the nodes share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
 }
 
 /// A message to the remote machine. The first one is [`Self::Start`] or [`Self::Follow`].
@@ -42,6 +57,9 @@ pub enum RemoteRequest {
         env: Vec<(String, String)>,
         /// The part that the mirror already has.
         position: RemotePosition,
+        /// The job that runs the task; `None` if the remote machine itself runs it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<Box<JobRequest>>,
     },
     /// Follow this task, which was accepted before.
     Follow {
@@ -51,6 +69,9 @@ pub enum RemoteRequest {
         task_id: TaskId,
         /// The part that the mirror already has.
         position: RemotePosition,
+        /// The job that runs the task; `None` if the remote machine itself runs it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job: Option<Box<JobRequest>>,
     },
     /// Pass a request to the task's shim.
     Forward {
@@ -68,6 +89,17 @@ impl RemoteRequest {
         match self {
             Self::Start { protocol, .. } | Self::Follow { protocol, .. } => Some(*protocol),
             Self::Forward { .. } => None,
+        }
+    }
+}
+
+impl RemoteRequest {
+    /// Returns the number and the request of [`Self::Forward`].
+    #[must_use]
+    pub fn into_forwarded(self) -> Option<(u64, ShimRequest)> {
+        match self {
+            Self::Forward { number, request } => Some((number, request)),
+            Self::Start { .. } | Self::Follow { .. } => None,
         }
     }
 }
@@ -94,6 +126,33 @@ pub enum RemoteMessage {
         now: MonotonicMs,
         /// The remote wall clock now.
         wall: UnixMs,
+    },
+    /// The task waits in the queue of the cluster. The message is repeated when the status changes.
+    Queued {
+        /// The status of the job.
+        status: JobStatus,
+    },
+    /// A node of the cluster runs the task. Its name and clocks replace those of the first message.
+    Node {
+        /// Name of the node, as it calls itself.
+        machine: String,
+        /// The monotonic clock of the node now.
+        now: MonotonicMs,
+        /// The wall clock of the node now.
+        wall: UnixMs,
+    },
+    /// The job runs again after an interruption, with this number of earlier attempts. The records
+    /// and the output of the new attempt follow from their beginning.
+    Requeued {
+        /// Number of earlier attempts; at least 1.
+        attempt: u32,
+        /// The reason, for a person.
+        why: String,
+    },
+    /// The job ended, and the records do not say how.
+    JobEnded {
+        /// The end, as the cluster reports it.
+        end: JobEnd,
     },
     /// The task is recorded. The records after the first and the output follow from the position
     /// that the request named.

@@ -3,21 +3,33 @@
 use std::collections::BTreeMap;
 
 use super::value::{EMPTY_TABLE_WORD, RawValue, Value, ValueError, describe_rejected, printable};
-use crate::executor::{ExecutorSettings, LOCAL_EXECUTOR, is_executor_name};
+use crate::duration;
+use crate::executor::{
+    ExecutorSettings, LOCAL_EXECUTOR, SlurmOptions, is_executor_name, parse_memory_mib,
+};
 
-/// The only kind of executor, which is also the default.
+/// The default kind: a machine that ssh reaches.
 const SSH_KIND: &str = "ssh";
+/// A Slurm cluster.
+const SLURM_KIND: &str = "slurm";
 
 const EXECUTORS_ALLOWED: &str = "a table `[executor.NAME]` with `host` for each machine in a settings file; a \
     variable can only be `none`";
 const TABLE_ALLOWED: &str = "a table, such as `host = \"me@build\"` below `[executor.build]`";
-const KIND_ALLOWED: &str = "`ssh`";
+const KIND_ALLOWED: &str = "`ssh` or `slurm`";
 const HOST_ALLOWED: &str = "the destination for ssh, such as `\"build\"` or `\"me@build\"`, without spaces and \
     without `-` at the beginning";
 const PROGRAM_ALLOWED: &str =
     "the path of siding on the remote machine, such as `\"/usr/local/bin/siding\"`";
 const PATHS_ALLOWED: &str = "a table of absolute local and remote directories, such as \
     `{ \"/home/me/src\" = \"/srv/src\" }`";
+const WORD_ALLOWED: &str = "a name without spaces, such as `\"gpu\"`, and without `-` at the beginning";
+const NUMBER_ALLOWED: &str = "a number of at least 1";
+const MEMORY_ALLOWED: &str = "an amount of memory, such as `\"8G\"`";
+const TIME_ALLOWED: &str = "a duration of at least a minute, such as `\"2h\"`";
+const ARGUMENTS_ALLOWED: &str =
+    "a list of options of sbatch, such as `[\"--qos=high\", \"--exclusive\"]`";
+const DIRECTORY_ALLOWED: &str = "an absolute path, such as `\"/scratch/me/siding\"`";
 const ENV_ALLOWED: &str = "a list of names of variables, each perhaps with `*` at its end, such as `[\"CI\", \"RUST_*\"]`";
 
 /// The executors of the settings, by name.
@@ -57,20 +69,23 @@ pub enum BadExecutor {
         name: String,
     },
     /// The table has no `host`.
-    #[error("`{name}` has no `host`; write `host = \"DESTINATION\"` with {HOST_ALLOWED}")]
+    #[error(
+        "`{name}` has no `host`; write `host = \"DESTINATION\"` with {HOST_ALLOWED}, or \
+         `kind = \"slurm\"`"
+    )]
     NoHost {
         /// Name of the executor.
         name: String,
     },
     /// The table has an unknown key.
-    #[error(
-        "unknown key `{key}` of `{name}`; the keys are `kind`, `host`, `program`, `paths` and `env`"
-    )]
+    #[error("unknown key `{key}` of `{name}`; {known}")]
     UnknownKey {
         /// Name of the executor.
         name: String,
         /// The rejected key, made safe to print.
         key: String,
+        /// The keys of executors of this kind, in a sentence.
+        known: &'static str,
     },
     /// A key does not accept its value.
     #[error("`{field}`: `{found}` is not allowed here; write {allowed}")]
@@ -116,10 +131,22 @@ impl Value for Executors {
             "propertyNames": { "pattern": "^[A-Za-z0-9_-]{1,40}$" },
             "additionalProperties": {
                 "type": "object",
-                "required": ["host"],
+                "anyOf": [
+                    { "required": ["host"] },
+                    { "required": ["kind"], "properties": { "kind": { "const": SLURM_KIND } } }
+                ],
                 "properties": {
-                    "kind": { "type": "string", "enum": [SSH_KIND] },
+                    "kind": { "type": "string", "enum": [SSH_KIND, SLURM_KIND] },
                     "host": { "type": "string", "pattern": r"^[^\s-]\S*$" },
+                    "partition": { "type": "string", "pattern": r"^[^\s-]\S*$" },
+                    "account": { "type": "string", "pattern": r"^[^\s-]\S*$" },
+                    "cpus": { "type": "integer", "minimum": 1 },
+                    "memory": { "type": "string" },
+                    "gpus": { "type": ["string", "integer"] },
+                    "nodes": { "type": "integer", "minimum": 1 },
+                    "time": { "type": "string" },
+                    "engine_args": { "type": "array", "items": { "type": "string", "pattern": "^-" } },
+                    "directory": { "type": "string", "pattern": "^/" },
                     "program": { "type": "string", "pattern": "^[^-]" },
                     "paths": {
                         "type": "object",
@@ -155,22 +182,85 @@ fn read_executor(name: &str, raw: &RawValue) -> Result<ExecutorSettings, BadExec
 }
 
 impl ExecutorTable<'_> {
-    const KNOWN_KEYS: [&'static str; 5] = ["kind", "host", "program", "paths", "env"];
+    /// Keys of every kind.
+    const KEYS: [&'static str; 5] = ["kind", "host", "program", "paths", "env"];
+    /// Further keys of Slurm.
+    const SLURM_KEYS: [&'static str; 9] = [
+        "partition",
+        "account",
+        "cpus",
+        "memory",
+        "gpus",
+        "nodes",
+        "time",
+        "engine_args",
+        "directory",
+    ];
+    const KNOWN_KEYS_TEXT: &'static str =
+        "the keys are `kind`, `host`, `program`, `paths` and `env`";
+    const KNOWN_SLURM_KEYS_TEXT: &'static str =
+        "the keys of a Slurm cluster are `kind`, `host`, `program`, `paths`, `env`, `partition`, \
+         `account`, `cpus`, `memory`, `gpus`, `nodes`, `time`, `engine_args` and `directory`";
 
     fn read(&self) -> Result<ExecutorSettings, BadExecutor> {
-        let is_unknown = |key: &&String| !Self::KNOWN_KEYS.contains(&key.as_str());
-        if let Some(key) = self.table.keys().find(is_unknown) {
-            let (name, key) = (self.name.to_owned(), printable(key));
-            return Err(BadExecutor::UnknownKey { name, key });
-        }
-        self.text("kind", |kind| kind == SSH_KIND, KIND_ALLOWED)?;
+        let kind = self.text("kind", |kind| [SSH_KIND, SLURM_KIND].contains(&kind), KIND_ALLOWED)?;
+        let is_slurm = kind.is_some_and(|kind| kind == SLURM_KIND);
+        self.check_keys(is_slurm)?;
         let host = self.text("host", is_destination, HOST_ALLOWED)?;
+        if host.is_none() && !is_slurm {
+            return Err(BadExecutor::NoHost { name: self.name.to_owned() });
+        }
         Ok(ExecutorSettings {
-            host: host.ok_or_else(|| BadExecutor::NoHost { name: self.name.to_owned() })?,
+            host,
+            slurm: is_slurm.then(|| self.slurm_options()).transpose()?,
             program: self.text("program", is_program_path, PROGRAM_ALLOWED)?,
             paths: self.paths()?,
             env: self.env()?,
         })
+    }
+
+    fn check_keys(&self, is_slurm: bool) -> Result<(), BadExecutor> {
+        let is_known =
+            |key: &str| Self::KEYS.contains(&key) || (is_slurm && Self::SLURM_KEYS.contains(&key));
+        let Some(key) = self.table.keys().find(|key| !is_known(key)) else { return Ok(()) };
+        let known = if is_slurm { Self::KNOWN_SLURM_KEYS_TEXT } else { Self::KNOWN_KEYS_TEXT };
+        Err(BadExecutor::UnknownKey { name: self.name.to_owned(), key: printable(key), known })
+    }
+
+    fn slurm_options(&self) -> Result<SlurmOptions, BadExecutor> {
+        let number = |key| self.parsed(key, |text| text.parse().ok().filter(|n| *n > 0), NUMBER_ALLOWED);
+        Ok(SlurmOptions {
+            partition: self.text("partition", is_destination, WORD_ALLOWED)?,
+            account: self.text("account", is_destination, WORD_ALLOWED)?,
+            cpus: number("cpus")?,
+            memory_mib: self.parsed("memory", |text| parse_memory_mib(text).ok(), MEMORY_ALLOWED)?,
+            gpus: self.parsed(
+                "gpus",
+                |text| is_destination(text).then(|| text.to_owned()),
+                WORD_ALLOWED,
+            )?,
+            nodes: number("nodes")?,
+            time_minutes: self.parsed("time", parse_minutes, TIME_ALLOWED)?,
+            arguments: self.list("engine_args", |word| word.starts_with('-'), ARGUMENTS_ALLOWED)?,
+            directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
+        })
+    }
+
+    /// Returns the parsed value of a key, which is a text or a number; `None` if the table does not
+    /// have the key.
+    fn parsed<T>(
+        &self,
+        key: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+        allowed: &'static str,
+    ) -> Result<Option<T>, BadExecutor> {
+        let Some(raw) = self.table.get(key) else { return Ok(None) };
+        let text = match raw {
+            RawValue::Integer(number) => Some(number.to_string()),
+            other => other.as_text().map(str::to_owned),
+        };
+        let value = text.and_then(|text| parse(&text));
+        value.map(Some).ok_or_else(|| self.refuse(key, raw, allowed))
     }
 
     fn refuse(&self, key: &str, raw: &RawValue, allowed: &'static str) -> BadExecutor {
@@ -206,13 +296,23 @@ impl ExecutorTable<'_> {
     }
 
     fn env(&self) -> Result<Vec<String>, BadExecutor> {
-        let Some(raw) = self.table.get("env") else { return Ok(Vec::new()) };
-        let RawValue::List(names) = raw else { return Err(self.refuse("env", raw, ENV_ALLOWED)) };
-        let read = |name: &RawValue| match name.as_text() {
-            Some(text) if is_variable_pattern(text) => Ok(text.to_owned()),
-            Some(_) | None => Err(self.refuse("env", name, ENV_ALLOWED)),
+        self.list("env", is_variable_pattern, ENV_ALLOWED)
+    }
+
+    /// Returns the texts of a key; none if the table does not have the key.
+    fn list(
+        &self,
+        key: &str,
+        is_allowed: fn(&str) -> bool,
+        allowed: &'static str,
+    ) -> Result<Vec<String>, BadExecutor> {
+        let Some(raw) = self.table.get(key) else { return Ok(Vec::new()) };
+        let RawValue::List(texts) = raw else { return Err(self.refuse(key, raw, allowed)) };
+        let read = |one: &RawValue| match one.as_text() {
+            Some(text) if is_allowed(text) => Ok(text.to_owned()),
+            Some(_) | None => Err(self.refuse(key, one, allowed)),
         };
-        names.iter().map(read).collect()
+        texts.iter().map(read).collect()
     }
 }
 
@@ -240,9 +340,21 @@ fn is_variable_pattern(text: &str) -> bool {
         && name.bytes().all(is_plain)
 }
 
+/// Returns a duration in minutes, rounded up, as Slurm counts.
+fn parse_minutes(text: &str) -> Option<u64> {
+    let duration = duration::parse(text).ok()?;
+    Some(duration.as_secs().div_ceil(60)).filter(|minutes| *minutes > 0)
+}
+
 fn executor_to_raw(executor: &ExecutorSettings) -> RawValue {
     let text = |text: &String| RawValue::Text(text.clone());
-    let mut table = BTreeMap::from([("host".to_owned(), text(&executor.host))]);
+    let mut table = BTreeMap::new();
+    if let Some(host) = &executor.host {
+        table.insert("host".to_owned(), text(host));
+    }
+    if let Some(options) = &executor.slurm {
+        table.extend(slurm_options_to_raw(options));
+    }
     if let Some(program) = &executor.program {
         table.insert("program".to_owned(), text(program));
     }
@@ -254,6 +366,25 @@ fn executor_to_raw(executor: &ExecutorSettings) -> RawValue {
         table.insert("env".to_owned(), RawValue::List(executor.env.iter().map(text).collect()));
     }
     RawValue::Table(table)
+}
+
+fn slurm_options_to_raw(options: &SlurmOptions) -> impl Iterator<Item = (String, RawValue)> {
+    let text = |text: &String| RawValue::Text(text.clone());
+    let number = |number: u32| RawValue::Integer(number.into());
+    let arguments = || RawValue::List(options.arguments.iter().map(text).collect());
+    let entries = [
+        ("kind", Some(RawValue::Text(SLURM_KIND.to_owned()))),
+        ("partition", options.partition.as_ref().map(text)),
+        ("account", options.account.as_ref().map(text)),
+        ("cpus", options.cpus.map(number)),
+        ("memory", options.memory_mib.map(|mib| RawValue::Text(format!("{mib}M")))),
+        ("gpus", options.gpus.as_ref().map(text)),
+        ("nodes", options.nodes.map(number)),
+        ("time", options.time_minutes.map(|minutes| RawValue::Text(format!("{minutes}m")))),
+        ("engine_args", (!options.arguments.is_empty()).then(arguments)),
+        ("directory", options.directory.as_ref().map(text)),
+    ];
+    entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
 }
 
 #[cfg(test)]
@@ -300,8 +431,8 @@ mod tests {
         assert_eq!(executors.names().collect::<Vec<_>>(), ["build", "gpu"]);
         let build = executors.get("build").expect("an executor");
         assert_eq!(
-            (build.host.as_str(), build.program.as_deref()),
-            ("me@build", Some("/opt/siding"))
+            (build.host.as_deref(), build.program.as_deref()),
+            (Some("me@build"), Some("/opt/siding"))
         );
         assert_eq!(build.remote_directory("/home/me/src/a"), "/srv/src/a");
         assert!(build.sends_variable("RUST_LOG"));
@@ -321,11 +452,49 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_ssh() {
+    fn the_default_kind_is_ssh() {
         let executors = Executors::read(&build(&[("kind", text("ssh"))])).expect("valid");
         assert_eq!(executors.raw(), build(&[]));
         let refused = error(&build(&[("kind", text("docker"))]));
-        assert_eq!(refused, "`build.kind`: `docker` is not allowed here; write `ssh`");
+        assert_eq!(refused, "`build.kind`: `docker` is not allowed here; write `ssh` or `slurm`");
+    }
+
+    #[test]
+    fn a_slurm_cluster_needs_no_host() {
+        let cluster = |entries: &[(&str, RawValue)]| {
+            let kind = ("kind", text("slurm"));
+            table(&[("cluster", table(&[&[kind][..], entries].concat()))])
+        };
+        let raw = cluster(&[
+            ("host", text("login")),
+            ("partition", text("gpu")),
+            ("account", text("lab")),
+            ("cpus", RawValue::Integer(4)),
+            ("memory", text("8192M")),
+            ("gpus", text("a100:2")),
+            ("nodes", RawValue::Integer(2)),
+            ("time", text("90m")),
+            ("engine_args", RawValue::List(vec![text("--qos=high")])),
+            ("directory", text("/scratch/me")),
+        ]);
+        assert_eq!(Executors::read(&raw).map(|executors| executors.raw()), Ok(raw));
+        let short = cluster(&[("memory", text("8GiB")), ("time", text("61s")), ("gpus", RawValue::Integer(1))]);
+        let long = cluster(&[("memory", text("8192M")), ("time", text("2m")), ("gpus", text("1"))]);
+        assert_eq!(Executors::read(&short).map(|executors| executors.raw()), Ok(long));
+        for (key, value, part) in [
+            ("cpus", RawValue::Integer(0), "`cluster.cpus`: `0` is not allowed here; write a number"),
+            ("memory", text("much"), "`much` is not allowed here; write an amount of memory"),
+            ("time", text("soon"), "`soon` is not allowed here; write a duration"),
+            ("engine_args", text("--x"), "`--x` is not allowed here; write a list of options"),
+            ("partition", text("-x"), "`-x` is not allowed here; write a name"),
+            ("directory", text("scratch"), "`scratch` is not allowed here; write an absolute path"),
+            ("prtition", text("gpu"), "unknown key `prtition` of `cluster`; the keys of a Slurm"),
+        ] {
+            let refused = error(&cluster(&[(key, value)]));
+            assert!(refused.contains(part), "{refused}");
+        }
+        let refused = error(&build(&[("partition", text("gpu"))]));
+        assert!(refused.contains("unknown key `partition` of `build`"), "{refused}");
     }
 
     #[test]

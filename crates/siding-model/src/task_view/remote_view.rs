@@ -1,13 +1,20 @@
 //! The words about the remote machine on which a task runs.
 
-use super::{TaskView, UnreachableView};
+use super::{QueuedView, TaskView, UnreachableView};
 
 impl TaskView {
     /// Returns the state of a task that has not ended, in one word: `unreachable` while the
-    /// connection to its remote machine is interrupted, otherwise the phase.
+    /// connection to its remote machine is interrupted, `queued` while its job waits in the queue of a
+    /// cluster, otherwise the phase.
     #[must_use]
     pub const fn live_state(&self) -> &'static str {
-        if self.unreachable.is_some() { "unreachable" } else { self.phase.as_str() }
+        if self.unreachable.is_some() {
+            "unreachable"
+        } else if self.queued.is_some() {
+            "queued"
+        } else {
+            self.phase.as_str()
+        }
     }
 
     /// Returns the executor, and the name that the machine gives itself: `build (build07)`. Returns
@@ -19,6 +26,20 @@ impl TaskView {
             Some(machine) => format!("{executor} ({machine})"),
             None => executor.clone(),
         })
+    }
+}
+
+impl QueuedView {
+    /// Returns the job, its state and reason, and the expected start: `job 7, PENDING (Resources),
+    /// expected to start at 10:00`. `expected_start` is that time in the form for the reader. The
+    /// text is untrusted.
+    #[must_use]
+    pub fn describe(&self, expected_start: Option<&str>) -> String {
+        let job = self.job_id.as_ref().map(|job| format!("job {job}, "));
+        let reason = self.reason.as_ref().map(|reason| format!(" ({reason})"));
+        let start = expected_start.map(|start| format!(", expected to start at {start}"));
+        let [job, reason, start] = [job, reason, start].map(Option::unwrap_or_default);
+        format!("{job}{}{reason}{start}", self.state)
     }
 }
 

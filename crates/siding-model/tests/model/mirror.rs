@@ -153,8 +153,9 @@ impl World {
     fn new(history: &EventHistory) -> Self {
         let executor = RemoteExecutor {
             name: "build".to_owned(),
-            destination: "build".to_owned(),
+            destination: Some("build".to_owned()),
             program: None,
+            slurm: None,
             ssh_variables: Vec::new(),
         };
         let spec = TaskSpec { executor: Some(Box::new(executor)), ..history.spec.clone() };
@@ -326,7 +327,12 @@ impl World {
 }
 
 fn facts() -> ExecutorFacts {
-    ExecutorFacts { name: "build".to_owned(), program: None, processor: "x86_64".to_owned() }
+    ExecutorFacts {
+        name: "build".to_owned(),
+        program: None,
+        processor: "x86_64".to_owned(),
+        job: None,
+    }
 }
 
 fn step_machine(

@@ -52,6 +52,8 @@ fn complete_task(outcome: Outcome) -> TaskView {
         parent_task: Some(sample_records::task_id()),
         executor: Some("build".to_owned()),
         machine: Some("build07".to_owned()),
+        queued: None,
+        restarts: 0,
         unreachable: Some(UnreachableView {
             since: "2025-11-21T22:41:13.345Z".to_owned(),
             why: "ssh: timed out".to_owned(),

@@ -132,7 +132,11 @@ impl Mirror {
     fn connect(&mut self) {
         let MirrorConnection { executor, copy, .. } = &self.connection;
         let is_shared = ssh::has_shared_connection(executor);
-        match RemoteLink::start(&mut ssh::serve_command(executor, copy.as_ref())) {
+        let mut command = match executor.destination {
+            Some(_) => ssh::serve_command(executor, copy.as_ref()),
+            None => ssh::local_serve_command(self.task.root(), executor),
+        };
+        match RemoteLink::start(&mut command) {
             Ok(link) => {
                 self.connection.link = Some((link, Purpose::Follow));
                 self.step(|machine, context| machine.on_connected(context, is_shared));

@@ -15,7 +15,7 @@ use siding_model::journal::TaskState;
 use siding_model::mirror::RemoteEvent;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::{AcceptedTask, NEWEST_FORMAT, Record};
-use siding_model::remote::{ExecutorFacts, MirrorMachine, UnsentTask};
+use siding_model::remote::{ExecutorFacts, JobRequest, MirrorMachine, UnsentTask};
 use siding_model::spec::TaskSpec;
 
 use super::Mirror;
@@ -216,6 +216,10 @@ fn assemble(
         name: executor.name.clone(),
         program: executor.program.clone(),
         processor: std::env::consts::ARCH.to_owned(),
+        job: executor.slurm.clone().map(|options| {
+            let program = executor.program.clone();
+            JobRequest { options, program }
+        }),
     };
     let lease = Lease::acquire(&dirs.root, &state.spec);
     Ok(Mirror {

@@ -7,7 +7,7 @@ use siding_model::outcome::Outcome;
 use siding_model::person_need::is_failed_outcome;
 use siding_model::record::StopReport;
 use siding_model::size::format_size;
-use siding_model::task_view::{TaskView, UnreachableView};
+use siding_model::task_view::{QueuedView, TaskView, UnreachableView};
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{NavItem, Page};
@@ -67,9 +67,22 @@ fn heading(task: &LiveTask, view: &TaskView) -> Markup {
             " " (task_row::progress(view))
         }
         @if let Some(text) = task_row::need_text(task) { p.need { (format::sentence(&text)) } }
+        @if let Some(queued) = &view.queued { (queue_status(queued)) }
         @if let Some(unreachable) = &view.unreachable { (interruption(unreachable)) }
         @if let Some(outcome) = view.outcome.as_ref().filter(|outcome| needs_sentence(outcome)) {
             p { (format::sentence(&one_line(&outcome.to_string(), 300))) }
+        }
+    }
+}
+
+/// Returns the sentence about a job in the queue of a cluster.
+fn queue_status(queued: &QueuedView) -> Markup {
+    html! {
+        p.note {
+            "Queued: " (one_line(&queued.describe(None), 300))
+            @if let Some(start) = &queued.expected_start {
+                ", expected to start at " (format::parsed_time_element(start))
+            }
         }
     }
 }

@@ -261,7 +261,13 @@ fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorCh
     if args.kind != TaskKind::LocalBash {
         return Ok(None);
     }
-    Ok(ExecutorChoice::find(args.on.as_deref(), settings)?)
+    let options = args.job.to_options();
+    match (ExecutorChoice::find(args.on.as_deref(), settings)?, options.first_option()) {
+        (Some(executor), _) => Ok(Some(executor.with_job_options(options)?)),
+        (None, None) => Ok(None),
+        (None, Some(option)) => Err(Failure::new(format!("{option}: this machine is no cluster"))
+            .with_hint("write --on with a Slurm cluster, such as `--on slurm`")),
+    }
 }
 
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and

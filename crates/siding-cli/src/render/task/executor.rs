@@ -16,6 +16,15 @@ impl TaskScreen {
         if let Some(executor) = view.executor_text() {
             self.add_line("executor", &one_line(&executor, self.value_columns()));
         }
+        if let Some(queued) = &view.queued {
+            let start = queued.expected_start.as_ref().map(|start| self.zone.format(start));
+            let says = queued.describe(start.as_deref());
+            let lines = wrap_untrusted(&says, self.value_columns(), MAX_REASON_LINES);
+            self.add_block("queued", &lines);
+        }
+        if view.restarts > 0 {
+            self.add_line("restarts", &view.restarts.to_string());
+        }
         if let Some(unreachable) = &view.unreachable {
             let says = unreachable.describe(&self.zone.format(&unreachable.since));
             let lines = wrap_untrusted(&says, self.value_columns(), MAX_REASON_LINES);
@@ -31,7 +40,7 @@ impl TaskScreen {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::task_view::UnreachableView;
+    use siding_model::task_view::{QueuedView, UnreachableView};
 
     use super::super::task_screen;
     use super::*;
@@ -42,6 +51,25 @@ mod tests {
 
     fn screen(view: &TaskView) -> String {
         task_screen(view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc)
+    }
+
+    #[test]
+    fn a_job_in_a_queue_is_shown() {
+        let mut view = running_task();
+        view.executor = Some("cluster".to_owned());
+        view.queued = Some(QueuedView {
+            job_id: Some("7".to_owned()),
+            state: "PENDING".to_owned(),
+            reason: Some("Resources".to_owned()),
+            expected_start: Some("2025-11-21T22:41:20.000Z".to_owned()),
+        });
+        let text = screen(&view);
+        assert!(text.starts_with("b-4k7q0n2m8x5t  queued\n"), "{text}");
+        let line = "queued       job 7, PENDING (Resources), expected to start at 2025-11-21T22:41";
+        assert!(text.contains(line), "{text}");
+        assert!(!text.contains("restarts"), "{text}");
+        view.restarts = 2;
+        assert!(screen(&view).contains("\nrestarts     2\n"));
     }
 
     #[test]

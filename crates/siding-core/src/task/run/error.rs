@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use siding_model::id::BadSessionId;
 
-use super::executor::UnknownExecutor;
+use super::executor::ExecutorError;
 use crate::net::policy::UnenforceablePolicy;
 use crate::session::SessionError;
 use crate::store::StoreError;
@@ -29,9 +29,9 @@ pub enum RunError {
     /// The network policy cannot be enforced on this system.
     #[error(transparent)]
     Net(#[from] UnenforceablePolicy),
-    /// No executor has the requested name.
+    /// No executor could be chosen.
     #[error(transparent)]
-    Executor(#[from] UnknownExecutor),
+    Executor(#[from] ExecutorError),
     /// The task would run on another machine and read local input.
     #[error(
         "a command on {executor} gets no standard input from this machine; let it read a file there"

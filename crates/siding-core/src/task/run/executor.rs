@@ -1,6 +1,8 @@
 //! The remote machine on which a new task runs.
 
-use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SSH_VARIABLES};
+use siding_model::executor::{
+    ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SLURM_EXECUTOR, SSH_VARIABLES, SlurmOptions,
+};
 use siding_model::settings::{Executors, Settings};
 
 use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
@@ -26,6 +28,25 @@ impl UnknownExecutor {
     }
 }
 
+/// The reason why no executor was chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExecutorError {
+    /// No executor has the requested name.
+    #[error(transparent)]
+    Unknown(#[from] UnknownExecutor),
+    /// Options of a job were given for an executor that runs no jobs.
+    #[error(
+        "`{name}` is no Slurm cluster, so it has no {option}; choose an executor with `kind = \
+         \"slurm\"`"
+    )]
+    NoCluster {
+        /// Name of the executor.
+        name: String,
+        /// The first option that only a cluster has.
+        option: &'static str,
+    },
+}
+
 /// The remote machine that was chosen for a task, and what the settings say about it.
 #[derive(Debug, Clone)]
 pub struct ExecutorChoice {
@@ -35,19 +56,43 @@ pub struct ExecutorChoice {
 
 impl ExecutorChoice {
     /// Chooses the executor with this name, otherwise the default one of the settings. `None` is
-    /// this machine.
+    /// this machine. The name of a cluster may be followed by a partition: `slurm:gpu`. The name
+    /// `slurm` needs no settings: it is the cluster whose commands are on this machine.
     ///
     /// # Errors
     ///
-    /// [`UnknownExecutor`].
-    pub fn find(name: Option<&str>, settings: &Settings) -> Result<Option<Self>, UnknownExecutor> {
-        let name = name.unwrap_or(&settings.default_executor);
-        if name == LOCAL_EXECUTOR {
-            return Ok(None);
+    /// [`ExecutorError`].
+    pub fn find(name: Option<&str>, settings: &Settings) -> Result<Option<Self>, ExecutorError> {
+        let given = name.unwrap_or(&settings.default_executor);
+        let (name, partition) = match given.split_once(':') {
+            Some((name, partition)) => (name, Some(partition).filter(|one| !one.is_empty())),
+            None => (given, None),
+        };
+        let found = match settings.executor.get(name) {
+            Some(found) => found.clone(),
+            None if name == LOCAL_EXECUTOR && partition.is_none() => return Ok(None),
+            None if name == SLURM_EXECUTOR => ExecutorSettings::local_cluster(),
+            None => return Err(UnknownExecutor::new(given, &settings.executor).into()),
+        };
+        let choice = Self { name: name.to_owned(), settings: found };
+        let partition = partition.map(str::to_owned);
+        choice.with_job_options(SlurmOptions { partition, ..SlurmOptions::default() }).map(Some)
+    }
+
+    /// Adds the options of a call, which take precedence over those of the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`ExecutorError::NoCluster`] for options if the executor is no cluster.
+    pub fn with_job_options(mut self, options: SlurmOptions) -> Result<Self, ExecutorError> {
+        match (self.settings.slurm.take(), options.first_option()) {
+            (Some(settings), _) => self.settings.slurm = Some(settings.with_call(options)),
+            (None, None) => {}
+            (None, Some(option)) => {
+                return Err(ExecutorError::NoCluster { name: self.name, option });
+            }
         }
-        let found = settings.executor.get(name);
-        let found = found.ok_or_else(|| UnknownExecutor::new(name, &settings.executor))?;
-        Ok(Some(Self { name: name.to_owned(), settings: found.clone() }))
+        Ok(self)
     }
 
     /// Returns the name of the executor.
@@ -118,6 +163,7 @@ pub fn remote_executor(name: &str, settings: &ExecutorSettings) -> RemoteExecuto
         name: name.to_owned(),
         destination: settings.host.clone(),
         program: settings.program.clone(),
+        slurm: settings.slurm.clone(),
         ssh_variables: SSH_VARIABLES.iter().filter_map(known).collect(),
     }
 }

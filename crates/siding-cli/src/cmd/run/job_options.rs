@@ -1,0 +1,73 @@
+//! The flags of `siding run` for a job in a Slurm cluster.
+
+use siding_model::duration;
+use siding_model::executor::{SlurmOptions, parse_memory_mib};
+
+/// Options of a job in a Slurm cluster (`--on slurm`). Each replaces the value in the settings.
+#[derive(Debug, Default, Clone, clap::Args)]
+#[command(next_help_heading = "Slurm")]
+pub(super) struct JobArgs {
+    /// Processors of the job
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    cpus: Option<u32>,
+    /// Memory of the job on each node (`8G`)
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_mib)]
+    memory: Option<u64>,
+    /// Graphics processors, perhaps with their type (`2`, `a100:2`)
+    #[arg(long, value_name = "N")]
+    gpus: Option<String>,
+    /// Nodes; the command runs on the first one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Time limit of the allocation, in whole minutes (default: a little more than --timeout)
+    #[arg(long, value_name = "D", value_parser = parse_minutes)]
+    time: Option<u64>,
+    /// Account that pays for the job
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
+    /// Further option of sbatch, such as `--engine-arg=--qos=high`; may be repeated
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, value_parser = parse_option)]
+    engine_arg: Vec<String>,
+}
+
+impl JobArgs {
+    pub(super) fn to_options(&self) -> SlurmOptions {
+        let Self { cpus, memory, gpus, nodes, time, account, engine_arg } = self.clone();
+        SlurmOptions {
+            partition: None,
+            account,
+            cpus,
+            memory_mib: memory,
+            gpus,
+            nodes,
+            time_minutes: time,
+            arguments: engine_arg,
+            directory: None,
+        }
+    }
+}
+
+/// Parses a duration, and returns it in minutes, rounded up.
+fn parse_minutes(text: &str) -> Result<u64, String> {
+    let minutes = duration::parse(text).map_err(|error| error.to_string())?.as_secs().div_ceil(60);
+    Some(minutes).filter(|minutes| *minutes > 0).ok_or_else(|| "write a longer time".to_owned())
+}
+
+fn parse_option(text: &str) -> Result<String, String> {
+    if text.starts_with('-') {
+        return Ok(text.to_owned());
+    }
+    Err("an option of sbatch begins with `-`, such as `--engine-arg=--qos=high`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minutes_are_rounded_up() {
+        assert_eq!(parse_minutes("61s"), Ok(2));
+        assert!(parse_minutes("0s").is_err() && parse_minutes("soon").is_err());
+        assert!(parse_option("--qos=high").is_ok() && parse_option("qos").is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The command lines of Slurm.
+//!
+//! Each command has a time limit, because with an unreachable controller they try again for minutes.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use siding_model::id::TaskId;
+use siding_model::shell_words::quote_word;
+use siding_model::slurm::{JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE, scontrol_field};
+
+use super::super::ssh;
+use super::node::JOB_ARGUMENT;
+
+/// Time after which a command is ended, and the time after which it is then killed, in seconds.
+const TIME_LIMIT: [&str; 3] = ["--kill-after=2", "20", "--"];
+
+/// The exit code of timeout(1) for a command that it has ended.
+const TIMEOUT_EXIT_CODE: i32 = 124;
+
+/// The reason why a command of Slurm failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub(super) struct SlurmError {
+    /// The last message of the command, for a person.
+    pub(super) why: String,
+    /// Whether the controller may have carried the command out nevertheless, because it did not
+    /// answer.
+    pub(super) is_ambiguous: bool,
+}
+
+/// Returns a command of Slurm with a time limit. The variables of an enclosing job would be defaults
+/// for its options.
+pub(in super::super) fn slurm_command(program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(TIME_LIMIT).arg(program).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        let is_of_job = ["SLURM_", "SBATCH_", "SRUN_", "SQUEUE_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
+        if is_of_job && name != "SLURM_CONF" {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+/// Runs a command, and returns its standard output.
+fn run(command: &mut Command) -> Result<String, SlurmError> {
+    let output = command.output();
+    let output = output.map_err(|error| SlurmError { why: error.to_string(), is_ambiguous: false })?;
+    text_of(&output)
+}
+
+fn text_of(output: &Output) -> Result<String, SlurmError> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let message = ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string());
+    let has_no_answer = output.status.code() == Some(TIMEOUT_EXIT_CODE);
+    let is_ambiguous = has_no_answer || message.contains("timed out");
+    let why = if has_no_answer { format!("no answer within 20 s ({message})") } else { message };
+    Err(SlurmError { why, is_ambiguous })
+}
+
+/// Returns the name of a task's job, by which a job is found whose number is not recorded.
+pub(super) fn job_name(id: TaskId) -> String {
+    format!("siding-{id}")
+}
+
+/// Submits a job that executes `program` for the spool directory of a task. Returns the number of the
+/// job.
+pub(super) fn submit(
+    id: TaskId,
+    program: &Path,
+    spool: &Path,
+    options: &[String],
+) -> Result<String, SlurmError> {
+    let mut command = slurm_command("sbatch");
+    // A job that Slurm runs again after a failure of its node would run the command twice.
+    command.args(["--parsable", "--no-requeue", "--input=/dev/null", "--chdir=/"]);
+    command.arg(format!("--job-name={}", job_name(id)));
+    command.arg(format!("--output={}", spool.join(super::spool::BATCH_OUTPUT_FILE).display()));
+    command.args(options);
+    let script = format!(
+        "#!/bin/sh\nexec {} {JOB_ARGUMENT} {}\n",
+        quote_word(&program.to_string_lossy()),
+        quote_word(&spool.to_string_lossy())
+    );
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let failed = |error: std::io::Error| SlurmError { why: error.to_string(), is_ambiguous: false };
+    let mut sbatch = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = sbatch.stdin.take() {
+        // An sbatch that rejects its options may exit before it reads the script.
+        let _not_read = stdin.write_all(script.as_bytes());
+    }
+    let text = text_of(&sbatch.wait_with_output().map_err(failed)?)?;
+    // A federation adds `;CLUSTER`.
+    let job_id = text.lines().last().unwrap_or_default().split(';').next().unwrap_or_default();
+    if job_id.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(job_id.to_owned());
+    }
+    let why = format!("sbatch did not print the number of the job, but `{}`", text.trim());
+    Err(SlurmError { why, is_ambiguous: true })
+}
+
+/// Returns the jobs of this user, with those that have ended and that the controller still knows.
+pub(super) fn list_jobs() -> Result<Vec<QueueEntry>, SlurmError> {
+    let mut command = slurm_command("squeue");
+    command.args(["--me", "--noheader", "--all", "--states=all", "--array"]);
+    command.args(["--format", QUEUE_FORMAT]).env(TIME_FORMAT_VARIABLE.0, TIME_FORMAT_VARIABLE.1);
+    Ok(run(&mut command)?.lines().filter_map(QueueEntry::parse).collect())
+}
+
+/// Returns the state of a job that the controller no longer lists, from its accounting. `None` if
+/// there is none.
+pub(super) fn accounted_state(job_id: &str) -> Option<JobState> {
+    let mut command = slurm_command("sacct");
+    command.args(["-X", "-n", "-P", "--format=State", "-j", job_id]);
+    let text = run(&mut command).ok()?;
+    // After a requeue there is a line for each attempt.
+    text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new)
+}
+
+/// Returns the state of a job; `None` if the controller does not answer or does not know it.
+pub(super) fn job_state(job_id: &str) -> Option<JobState> {
+    let mut command = slurm_command("scontrol");
+    command.args(["show", "job", "--oneliner", job_id]);
+    scontrol_field(&run(&mut command).ok()?, "JobState").map(JobState::new)
+}
+
+/// Cancels a job. Succeeds for a job that has ended or is unknown.
+pub(super) fn cancel(job_id: &str) -> Result<(), SlurmError> {
+    let mut command = slurm_command("scancel");
+    command.arg(job_id);
+    run(&mut command).map(drop)
+}
+
+/// Returns the command that serves requests on the node of a running job, with pipes as its standard
+/// streams. It has no time limit, because it lasts as long as its connection.
+pub(super) fn node_command(job_id: &str, program: &Path, state_dir: &Path) -> Command {
+    let mut command = Command::new("srun");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SLURM_") && name != "SLURM_CONF" {
+            command.env_remove(name);
+        }
+    }
+    command.arg(format!("--jobid={job_id}"));
+    // A step beside the batch script needs no resources of its own.
+    command.args(["--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--unbuffered", "--quiet"]);
+    command.args(["--mpi=none", "--chdir=/", "--kill-on-bad-exit=0"]);
+    command.arg(program).arg(ssh::SERVE_ARGUMENT).env("SIDING_STATE_DIR", state_dir);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}

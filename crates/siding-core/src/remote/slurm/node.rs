@@ -1,0 +1,183 @@
+//! The side of the node: the batch script of a job executes this program, which starts the task and
+//! waits for its end.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use siding_model::journal::TaskState;
+use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::protocol::ShimRequest;
+use siding_model::signal::Signal;
+use siding_model::slurm::CLUSTER_REQUESTER;
+
+use super::commands;
+use super::spool::{Attempt, JobSpool, NodeInfo, SpooledTask};
+use crate::net::policy;
+use crate::store::{StateDir, StoreError};
+use crate::sys::signals::SignalFd;
+use crate::sys::{clock, poll, process, system_info};
+use crate::task::launch::IdleShim;
+use crate::task::run::{BaseEnvironment, PreparedTask};
+use crate::task::watch::{TaskWatch, WatchError};
+
+/// The first argument of siding's process in a batch script.
+pub const JOB_ARGUMENT: &str = "__job";
+
+/// Grace of a stop by the cluster, in milliseconds, if the task's own is longer. Slurm kills the
+/// processes of a job 30 s after SIGTERM by default (`KillWait` in slurm.conf(5)).
+const MAX_GRACE_MS: u64 = 20_000;
+
+/// Time in which a request reaches the shim, in milliseconds: a deadline that has passed by then is
+/// refused.
+const REQUEST_TIME_MS: u64 = 200;
+
+/// Exit code of a job whose task was not started.
+const NOT_STARTED: u8 = 125;
+
+/// The reason why a job ran no task.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// A file of the job cannot be read or written.
+    #[error("could not {doing} in `{}`: {source}", path.display())]
+    Io {
+        /// The operation that failed, as the message names it.
+        doing: &'static str,
+        /// The directory of the job.
+        path: PathBuf,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// The state directory of the attempt cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The task cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+}
+
+/// Runs the task of a job, and waits for its end. `spool` is the directory of the job. New shims
+/// execute `program`. Returns the exit code for Slurm, which is that of the command, or `128+n` after
+/// signal n. If another job runs the task already, does nothing and returns 0.
+///
+/// # Errors
+///
+/// [`JobError`].
+pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
+    let io_error = |doing| {
+        let path = spool.to_owned();
+        move |source| JobError::Io { doing, path, source }
+    };
+    let job = JobSpool::from_path(spool.to_owned());
+    let SpooledTask { spec, env } = job.task().map_err(io_error("read the request"))?;
+    let attempt = job.attempt(restart_count());
+    match attempt.claim() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(0),
+        result => result.map_err(io_error("create the directory of the attempt"))?,
+    }
+    // A shim starts with no signal blocked.
+    let signals = SignalFd::block(&[Signal::TERM]).map_err(io_error("block signals"))?;
+    let machine = system_info::hostname();
+    let node = NodeInfo { machine, now: clock::monotonic_now(), wall: clock::unix_now() };
+    attempt.set_node(&node).map_err(io_error("record the node"))?;
+    // Slurm recognizes the processes of a job by their ancestors if the cluster has no control
+    // groups, and a shim is an orphan.
+    let _without_it_only_control_groups = process::become_subreaper();
+    let root = StateDir::open(attempt.path())?;
+    // A `siding run` in the command must not use the account's state directory: all nodes share it.
+    let own_state = ("SIDING_STATE_DIR".to_owned(), attempt.path().display().to_string());
+    let variables = env.into_iter().chain([own_state]).collect();
+    let id = spec.task_id;
+    let net = spec.net.clone();
+    let task = PreparedTask::from_spec(spec, variables, BaseEnvironment::Inherited);
+    let started = match policy::check_enforceable(&net) {
+        Ok(()) => task.start(&root, IdleShim::start(program)).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let link = match started {
+        Ok(link) => link,
+        Err(why) => return refuse(&attempt, &why).map_err(io_error("record the failed start")),
+    };
+    let watch = TaskWatch::from_connection(&root, program, id, link);
+    let mut waiter = TaskWaiter { job: &job, watch, signals, is_stopped: false };
+    match waiter.wait_for_end() {
+        // The shim could not start the task, and has removed it.
+        Err(error) if root.task_dir(id).is_err() => {
+            refuse(&attempt, &error.to_string()).map_err(io_error("record the failed start"))
+        }
+        result => Ok(exit_code(&result?)),
+    }
+}
+
+/// Returns the number of earlier attempts of this job.
+fn restart_count() -> u32 {
+    std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+fn refuse(attempt: &Attempt, why: &str) -> io::Result<u8> {
+    attempt.set_refusal(why)?;
+    Ok(NOT_STARTED)
+}
+
+fn exit_code(state: &TaskState) -> u8 {
+    match state.lifecycle.outcome() {
+        Some(Outcome::Exited { code }) => *code,
+        Some(Outcome::Signaled { signal, .. }) => {
+            u8::try_from(signal.number()).map_or(u8::MAX, |number| number.saturating_add(128))
+        }
+        Some(Outcome::FailedToStart { .. }) | None => NOT_STARTED,
+        Some(_) => 1,
+    }
+}
+
+/// Waits for the end of a task, and stops it when Slurm ends the job.
+struct TaskWaiter<'r> {
+    job: &'r JobSpool,
+    watch: TaskWatch<'r>,
+    signals: SignalFd,
+    is_stopped: bool,
+}
+
+impl TaskWaiter<'_> {
+    fn wait_for_end(&mut self) -> Result<TaskState, WatchError> {
+        while !self.watch.is_finished() {
+            let sources: Vec<_> =
+                [self.signals.as_fd()].into_iter().chain(self.watch.source()).collect();
+            let id = self.watch.id();
+            let doing = "wait for its end";
+            poll::wait_readable(&sources, None)
+                .map_err(|source| WatchError::Io { id, doing, source })?;
+            if self.signals.read_pending().contains(&Signal::TERM) && !self.is_stopped {
+                self.is_stopped = true;
+                self.stop()?;
+            }
+            while self.watch.try_recv()?.is_some() {}
+        }
+        Ok(self.watch.state()?.1)
+    }
+
+    /// Stops the task, with the reason for which Slurm ends the job.
+    fn stop(&mut self) -> Result<(), WatchError> {
+        let state = std::env::var("SLURM_JOB_ID").ok().and_then(|job| commands::job_state(&job));
+        let requester = match (self.job.stop_requester(), &state) {
+            (Some(by), _) => Some(by),
+            (None, Some(state)) => state.stop_requester().map(str::to_owned),
+            (None, None) => Some(CLUSTER_REQUESTER.to_owned()),
+        };
+        let Some(by) = requester else { return self.end_at_time_limit() };
+        let grace_ms = self.watch.state()?.1.spec.grace_ms.min(MAX_GRACE_MS);
+        self.watch.send(&ShimRequest::Stop { by, grace_ms: Some(grace_ms), signal: None })
+    }
+
+    /// Moves the deadline of the task to the present, so that its outcome is the deadline.
+    fn end_at_time_limit(&mut self) -> Result<(), WatchError> {
+        // The deadline of a person's task counts from its move to the background.
+        self.watch.send(&ShimRequest::Place { why: BackgroundReason::Timeout })?;
+        let (_, state) = self.watch.state()?;
+        let elapsed_ms = clock::monotonic_now().ms_since(state.lifecycle.started());
+        let to_ms = elapsed_ms.saturating_add(REQUEST_TIME_MS);
+        let by = Some(CLUSTER_REQUESTER.to_owned());
+        self.watch.send(&ShimRequest::Extend { to_ms, by_ms: None, by })
+    }
+}

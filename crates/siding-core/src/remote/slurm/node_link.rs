@@ -1,0 +1,107 @@
+//! The connection to siding on the node of a running job, over srun(1). It carries requests only: the
+//! records and the output are read from the shared directory.
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout};
+
+use siding_model::id::TaskId;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::remote::{
+    MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage, RemotePosition, RemoteRequest,
+};
+
+use super::super::ssh;
+use super::commands;
+
+/// A running srun. Dropping the value ends it; the task continues.
+#[derive(Debug)]
+pub(super) struct NodeLink {
+    srun: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    decoder: MessageDecoder,
+    /// The numbers of the requests without a response, the oldest first.
+    pending: VecDeque<u64>,
+}
+
+impl NodeLink {
+    /// Starts srun for the task of a job. `state_dir` is the state directory of the attempt.
+    pub(super) fn start(
+        id: TaskId,
+        job_id: &str,
+        program: &Path,
+        state_dir: &Path,
+    ) -> io::Result<Self> {
+        let mut srun = commands::node_command(job_id, program, state_dir).spawn()?;
+        let (Some(stdin), Some(stdout)) = (srun.stdin.take(), srun.stdout.take()) else {
+            return Err(io::Error::other("srun has no pipes"));
+        };
+        let mut link = Self {
+            srun,
+            stdin,
+            stdout,
+            decoder: MessageDecoder::default(),
+            pending: VecDeque::new(),
+        };
+        // Nothing of the task lies behind this position, so neither records nor output follow.
+        let position = RemotePosition { records: u64::MAX, bytes: u64::MAX, attempt: 0 };
+        let protocol = REMOTE_PROTOCOL;
+        link.send(&RemoteRequest::Follow { protocol, task_id: id, position, job: None })?;
+        Ok(link)
+    }
+
+    /// Returns the descriptor that becomes readable when a response arrives or srun exits.
+    pub(super) fn source(&self) -> BorrowedFd<'_> {
+        self.stdout.as_fd()
+    }
+
+    /// Sends a request to the shim.
+    pub(super) fn forward(&mut self, number: u64, request: ShimRequest) -> io::Result<()> {
+        self.pending.push_back(number);
+        self.send(&RemoteRequest::Forward { number, request })
+    }
+
+    fn send(&mut self, request: &RemoteRequest) -> io::Result<()> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        self.stdin.write_all(&line)
+    }
+
+    /// Receives the messages that have arrived; waits if there is none. Returns false once the
+    /// connection has ended.
+    pub(super) fn receive(&mut self, messages: &mut Vec<(u64, ShimMessage)>) -> io::Result<bool> {
+        let mut bytes = [0; 16 << 10];
+        let count = self.stdout.read(&mut bytes)?;
+        self.decoder.push(&bytes[..count]);
+        while let Some(received) = self.decoder.next_message().map_err(io::Error::other)? {
+            if let ReceivedMessage::Message(RemoteMessage::Shim { number, message }) = received {
+                if message.is_response() {
+                    self.pending.retain(|pending| *pending != number);
+                }
+                messages.push((number, message));
+            }
+        }
+        Ok(count > 0)
+    }
+
+    /// Ends srun. Returns the requests without a response, and the last message of srun.
+    pub(super) fn close(mut self) -> (Vec<u64>, Option<String>) {
+        let pending = std::mem::take(&mut self.pending).into();
+        let _ended_already = self.srun.kill();
+        let mut text = Vec::new();
+        if let Some(mut stderr) = self.srun.stderr.take() {
+            let _best_effort = stderr.read_to_end(&mut text);
+        }
+        (pending, ssh::last_message(&text))
+    }
+}
+
+impl Drop for NodeLink {
+    fn drop(&mut self) {
+        let _ended_already = self.srun.kill();
+        let _status = self.srun.wait();
+    }
+}

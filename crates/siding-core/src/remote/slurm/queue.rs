@@ -1,0 +1,170 @@
+//! The queue of the cluster, which all followers of a user ask together: one of them runs squeue, at
+//! most once in five seconds, and the others read its result.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use siding_model::fnv::Fnv1a;
+use siding_model::process::UnixMs;
+use siding_model::slurm::{JobState, QueueEntry};
+
+use super::commands;
+use super::spool::SpoolBase;
+use crate::sys::{clock, file};
+
+/// Minimum time between two calls of squeue, in milliseconds.
+pub(super) const MIN_AGE_MS: u64 = 5_000;
+/// Maximum size of the shared file, in bytes: more than 100,000 jobs.
+const MAX_FILE_BYTES: usize = 32 << 20;
+
+/// The queue at a moment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct QueueSnapshot {
+    /// Time at which squeue was started.
+    pub(super) taken_at: UnixMs,
+    /// The message of squeue if it failed. The list is then empty.
+    pub(super) error: Option<String>,
+    jobs: Vec<SnapshotJob>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SnapshotJob {
+    job_id: String,
+    name: String,
+    state: String,
+    start: Option<UnixMs>,
+    reason: Option<String>,
+}
+
+impl QueueSnapshot {
+    /// Returns the entry of a job.
+    pub(super) fn job(&self, job_id: &str) -> Option<QueueEntry> {
+        self.find(|job| job.job_id == job_id)
+    }
+
+    /// Returns the entry of the newest job with a name.
+    pub(super) fn job_with_name(&self, name: &str) -> Option<QueueEntry> {
+        self.find(|job| job.name == name)
+    }
+
+    fn find(&self, is_wanted: impl Fn(&SnapshotJob) -> bool) -> Option<QueueEntry> {
+        let job = self.jobs.iter().find(|job| is_wanted(job))?.clone();
+        Some(QueueEntry {
+            job_id: job.job_id,
+            state: JobState::new(&job.state),
+            name: job.name,
+            start: job.start,
+            reason: job.reason,
+        })
+    }
+}
+
+impl From<QueueEntry> for SnapshotJob {
+    fn from(entry: QueueEntry) -> Self {
+        let state = entry.state.as_str().to_owned();
+        let QueueEntry { job_id, name, start, reason, .. } = entry;
+        Self { job_id, name, state, start, reason }
+    }
+}
+
+/// The shared file of the snapshots of one cluster.
+#[derive(Debug)]
+pub(super) struct SharedQueue {
+    dir: PathBuf,
+    name: String,
+}
+
+impl SharedQueue {
+    pub(super) fn new(base: &SpoolBase) -> Self {
+        // Two configurations of Slurm are two clusters.
+        let cluster = std::env::var("SLURM_CONF").unwrap_or_default();
+        let key = Fnv1a::default().with_bytes(cluster.as_bytes()).to_hex();
+        Self { dir: base.path().to_owned(), name: format!("queue-{key}") }
+    }
+
+    /// Returns a snapshot that was taken at most `max_age_ms` ago, or an older one while another
+    /// follower takes it. `None` if there is none yet.
+    pub(super) fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
+        self.snapshot_with(max_age_ms.max(MIN_AGE_MS), commands::list_jobs)
+    }
+
+    fn snapshot_with(
+        &self,
+        max_age_ms: u64,
+        list: impl FnOnce() -> Result<Vec<QueueEntry>, commands::SlurmError>,
+    ) -> io::Result<Option<QueueSnapshot>> {
+        let dir = file::open_directory(&self.dir)?;
+        let known = self.read(&dir);
+        if known.as_ref().is_some_and(|known| is_fresh(known, max_age_ms)) {
+            return Ok(known);
+        }
+        let lock = file::open_or_create(&dir, format!("{}.lock", self.name))?;
+        if !file::try_lock_exclusive(&lock)? {
+            return Ok(known);
+        }
+        // Another follower may have just released the lock.
+        let known = self.read(&dir);
+        if known.as_ref().is_some_and(|known| is_fresh(known, max_age_ms)) {
+            return Ok(known);
+        }
+        let taken_at = clock::unix_now();
+        let (jobs, error) = match list() {
+            Ok(entries) => (entries.into_iter().map(SnapshotJob::from).collect(), None),
+            Err(error) => (Vec::new(), Some(error.why)),
+        };
+        let snapshot = QueueSnapshot { taken_at, error, jobs };
+        let temporary = format!("{}.new", self.name);
+        let _stale = file::remove(&dir, &temporary);
+        let fd = file::open_at(&dir, &temporary, file::OpenMode::CreateNew)?;
+        file::write_all_at(&fd, &serde_json::to_vec(&snapshot)?, 0)?;
+        file::rename_over(&dir, &temporary, &self.name)?;
+        Ok(Some(snapshot))
+    }
+
+    fn read(&self, dir: impl std::os::fd::AsFd) -> Option<QueueSnapshot> {
+        let fd = file::open_at(dir, &self.name, file::OpenMode::Read).ok()?;
+        let bytes = file::read_to_end(fd.as_fd(), MAX_FILE_BYTES).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+}
+
+fn is_fresh(snapshot: &QueueSnapshot, max_age_ms: u64) -> bool {
+    let age = clock::unix_now().0 - snapshot.taken_at.0;
+    // A snapshot of the future comes from a clock that was set back.
+    u64::try_from(age).is_ok_and(|age| age < max_age_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::store::StateDir;
+
+    #[test]
+    fn followers_share_one_call() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let base = SpoolBase::open(&root, None).expect("is made");
+        let calls = Cell::new(0);
+        let list = || {
+            calls.set(calls.get() + 1);
+            let entry = QueueEntry::parse("7|RUNNING|N/A|siding-x|None").expect("a line");
+            Ok(vec![entry])
+        };
+        for _follower in 0..500 {
+            let queue = SharedQueue::new(&base);
+            let snapshot = queue.snapshot_with(60_000, list).expect("own directory");
+            let entry = snapshot.expect("it was taken").job("7").expect("it is listed");
+            assert_eq!(entry.state.as_str(), "RUNNING");
+        }
+        assert_eq!(calls.get(), 1);
+        let failed = || Err(commands::SlurmError { why: "down".to_owned(), is_ambiguous: false });
+        let snapshot = SharedQueue::new(&base).snapshot_with(0, failed).expect("own directory");
+        let snapshot = snapshot.expect("it was taken");
+        assert_eq!(snapshot.error.as_deref(), Some("down"));
+        assert!(snapshot.job("7").is_none());
+    }
+}

@@ -1,0 +1,276 @@
+//! The files of a task's job in the directory that the submitting machine and the nodes share.
+//!
+//! | file | writer | content |
+//! |---|---|---|
+//! | `request` | submitting machine | the specification and the variables of the task |
+//! | `job` | submitting machine | the number of the job |
+//! | `stop` | submitting machine | the requester of a stop that goes through the cluster |
+//! | `ended` | submitting machine | nothing; the mirror has received the end |
+//! | `slurm.out` | Slurm | messages of the batch script, if siding cannot be executed |
+//! | `attempt-N/` | node | the state directory of attempt N |
+//! | `attempt-N/node` | node | the node and its clocks |
+//! | `attempt-N/refused` | node | the reason why the task was not started |
+
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use siding_model::id::TaskId;
+use siding_model::process::{MonotonicMs, UnixMs};
+use siding_model::spec::TaskSpec;
+
+use crate::store::StateDir;
+use crate::sys::file;
+
+/// Directory of the spool in the state directory.
+const JOBS_DIR: &str = "jobs";
+const REQUEST_FILE: &str = "request";
+const JOB_FILE: &str = "job";
+const STOP_FILE: &str = "stop";
+const ENDED_FILE: &str = "ended";
+const NODE_FILE: &str = "node";
+const REFUSED_FILE: &str = "refused";
+/// The messages of the batch script.
+pub(super) const BATCH_OUTPUT_FILE: &str = "slurm.out";
+
+/// Maximum size of a file of the spool, in bytes. A specification contains the command's text, of
+/// which execve(2) accepts at most 2 MiB.
+const MAX_FILE_BYTES: usize = 4 << 20;
+/// Time for which the files of an ended job are kept.
+const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The task of a job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in super::super) struct SpooledTask {
+    pub(in super::super) spec: TaskSpec,
+    pub(in super::super) env: Vec<(String, String)>,
+}
+
+/// The node that runs an attempt, and its clocks at the start of the attempt.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct NodeInfo {
+    pub(super) machine: String,
+    pub(super) now: MonotonicMs,
+    pub(super) wall: UnixMs,
+}
+
+/// The directory with the spool directories of all jobs.
+#[derive(Debug, Clone)]
+pub(super) struct SpoolBase {
+    path: PathBuf,
+}
+
+impl SpoolBase {
+    /// Opens the base in the configured directory, otherwise in the state directory, and creates it
+    /// if it is missing.
+    pub(super) fn open(root: &StateDir, configured: Option<&str>) -> io::Result<Self> {
+        let path = configured.map_or_else(|| root.path().to_owned(), PathBuf::from).join(JOBS_DIR);
+        create_private_directory(&path, true)?;
+        Ok(Self { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the spool directory of a task, whether or not it exists.
+    pub(super) fn job(&self, id: TaskId) -> JobSpool {
+        JobSpool { path: self.path.join(id.to_string()) }
+    }
+
+    /// Removes the spool directories of jobs that ended long ago.
+    pub(super) fn remove_expired(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return };
+        for entry in entries.flatten() {
+            let modified = entry.path().join(ENDED_FILE).metadata().and_then(|facts| facts.modified());
+            let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+            if age.is_some_and(|age| age > RETENTION) {
+                let _best_effort = std::fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// The spool directory of a task.
+#[derive(Debug, Clone)]
+pub(super) struct JobSpool {
+    path: PathBuf,
+}
+
+impl JobSpool {
+    pub(super) const fn from_path(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// Creates the directory with the task of the job.
+    pub(super) fn create(&self, task: &SpooledTask) -> io::Result<()> {
+        create_private_directory(&self.path, true)?;
+        self.write_json(REQUEST_FILE, task)
+    }
+
+    pub(super) fn remove(&self) -> io::Result<()> {
+        std::fs::remove_dir_all(&self.path)
+    }
+
+    pub(super) fn task(&self) -> io::Result<SpooledTask> {
+        read_json(&self.path.join(REQUEST_FILE))
+    }
+
+    /// Returns the number of the job; `None` until it is recorded.
+    pub(super) fn job_id(&self) -> Option<String> {
+        read_json(&self.path.join(JOB_FILE)).ok()
+    }
+
+    pub(super) fn set_job_id(&self, job_id: &str) -> io::Result<()> {
+        self.write_json(JOB_FILE, &job_id)
+    }
+
+    /// Returns the requester of a stop that goes through the cluster; `None` if there is none.
+    pub(super) fn stop_requester(&self) -> Option<String> {
+        read_json(&self.path.join(STOP_FILE)).ok()
+    }
+
+    /// Records the requester of a stop before the job is cancelled.
+    pub(super) fn set_stop_requester(&self, by: &str) -> io::Result<()> {
+        self.write_json(STOP_FILE, &by)
+    }
+
+    /// Records that the mirror has received the end, and removes the variables of the task.
+    pub(super) fn set_ended(&self) {
+        let _best_effort = self.write_json(ENDED_FILE, &());
+        let _best_effort = std::fs::remove_file(self.path.join(REQUEST_FILE));
+    }
+
+    /// Returns the last message of the batch script; `None` if there is none.
+    pub(super) fn batch_message(&self) -> Option<String> {
+        let text = std::fs::read(self.path.join(BATCH_OUTPUT_FILE)).ok()?;
+        super::super::ssh::last_message(&text)
+    }
+
+    /// Returns the number of the newest attempt that a node has begun; `None` before the first.
+    pub(super) fn newest_attempt(&self) -> Option<u32> {
+        let names = std::fs::read_dir(&self.path).ok()?.flatten().map(|entry| entry.file_name());
+        let numbers = names.filter_map(|name| name.to_str()?.strip_prefix("attempt-")?.parse().ok());
+        numbers.filter(|number| self.attempt(*number).node().is_some()).max()
+    }
+
+    pub(super) fn attempt(&self, number: u32) -> Attempt {
+        Attempt { path: self.path.join(format!("attempt-{number}")) }
+    }
+
+    fn write_json(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        write_json(&self.path, name, value)
+    }
+}
+
+/// The state directory of one attempt.
+#[derive(Debug, Clone)]
+pub(super) struct Attempt {
+    path: PathBuf,
+}
+
+impl Attempt {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Claims the attempt for this job: the directory can be created only once, so of two jobs for
+    /// one task only one runs it.
+    pub(super) fn claim(&self) -> io::Result<()> {
+        create_private_directory(&self.path, false)
+    }
+
+    /// Returns the node; `None` until it has recorded itself.
+    pub(super) fn node(&self) -> Option<NodeInfo> {
+        read_json(&self.path.join(NODE_FILE)).ok()
+    }
+
+    pub(super) fn set_node(&self, node: &NodeInfo) -> io::Result<()> {
+        write_json(&self.path, NODE_FILE, node)
+    }
+
+    /// Returns the reason why the task was not started; `None` if it was, or may be.
+    pub(super) fn refusal(&self) -> Option<String> {
+        read_json(&self.path.join(REFUSED_FILE)).ok()
+    }
+
+    pub(super) fn set_refusal(&self, why: &str) -> io::Result<()> {
+        write_json(&self.path, REFUSED_FILE, &why)
+    }
+}
+
+fn create_private_directory(path: &Path, is_existing_allowed: bool) -> io::Result<()> {
+    std::fs::DirBuilder::new().mode(0o700).recursive(is_existing_allowed).create(path)
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+    let name = path.file_name().unwrap_or_default();
+    let dir = file::open_directory(path.parent().unwrap_or(Path::new("/")))?;
+    let fd = file::open_at(&dir, name, file::OpenMode::Read)?;
+    let bytes = file::read_to_end(std::os::fd::AsFd::as_fd(&fd), MAX_FILE_BYTES)?;
+    serde_json::from_slice(&bytes).map_err(io::Error::other)
+}
+
+/// Replaces a file in one step, so that a reader on another machine finds the whole content.
+fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+    let dir = file::open_directory(dir)?;
+    let temporary = format!("{name}.{}", std::process::id());
+    let _stale = file::remove(&dir, &temporary);
+    let fd = file::open_at(&dir, &temporary, file::OpenMode::CreateNew)?;
+    file::write_all_at(&fd, &serde_json::to_vec(value)?, 0)?;
+    file::sync_data(&fd)?;
+    file::rename_over(&dir, &temporary, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_claimed_once_and_counts_once_its_node_is_recorded() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let spool = JobSpool::from_path(temporary.path().to_owned());
+        assert_eq!(spool.newest_attempt(), None);
+        let attempt = spool.attempt(1);
+        attempt.claim().expect("it is new");
+        let error = attempt.claim().expect_err("another job has claimed it");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(spool.newest_attempt(), None);
+        let node = NodeInfo { machine: "n1".to_owned(), now: MonotonicMs(1), wall: UnixMs(2) };
+        attempt.set_node(&node).expect("own directory");
+        assert_eq!(spool.newest_attempt(), Some(1));
+        assert_eq!(attempt.refusal(), None);
+        attempt.set_refusal("no net").expect("own directory");
+        assert_eq!(attempt.refusal().as_deref(), Some("no net"));
+    }
+
+    #[test]
+    fn only_ended_jobs_expire() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let base = SpoolBase::open(&root, None).expect("is made");
+        for name in ["ended", "running"] {
+            create_private_directory(&base.path().join(name), false).expect("it is new");
+        }
+        let ended = JobSpool::from_path(base.path().join("ended"));
+        ended.set_ended();
+        base.remove_expired();
+        assert!(ended.path().exists(), "it ended a moment ago");
+        let marker = std::fs::File::open(ended.path().join(ENDED_FILE)).expect("it is written");
+        marker.set_modified(SystemTime::now() - RETENTION * 2).expect("own file");
+        base.remove_expired();
+        assert!(!ended.path().exists());
+        assert!(base.path().join("running").exists());
+    }
+}

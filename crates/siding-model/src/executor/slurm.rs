@@ -1,0 +1,178 @@
+//! The options of a job in Slurm.
+
+use serde::{Deserialize, Serialize};
+
+/// The options of a job, each with the meaning of the option of sbatch(1) with the same name. `None`
+/// selects the cluster's default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlurmOptions {
+    /// The partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// The account that pays for the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// Number of processors, `--cpus-per-task`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// Memory of each node in MiB, `--mem`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    /// Number of graphics processors, perhaps with their type before it: `2`, `a100:2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
+    /// Number of nodes. The command runs on the first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// Time limit of the allocation in minutes; `None` for a limit that is longer than the task's
+    /// deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_minutes: Option<u64>,
+    /// Further arguments of sbatch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// The directory that the submitting machine and the nodes share, for the records of jobs; `None`
+    /// for the state directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+}
+
+/// Time that the allocation lasts after the deadline and the grace of its task, in milliseconds.
+/// siding needs it to end the processes and to record the end.
+const RECORD_TIME_MS: u64 = 60_000;
+const MINUTE_MS: u64 = 60_000;
+
+impl SlurmOptions {
+    /// Returns the name of the first option that is set; `None` if none is.
+    #[must_use]
+    pub fn first_option(&self) -> Option<&'static str> {
+        let options = [
+            ("partition", self.partition.is_some()),
+            ("`--account`", self.account.is_some()),
+            ("`--cpus`", self.cpus.is_some()),
+            ("`--memory`", self.memory_mib.is_some()),
+            ("`--gpus`", self.gpus.is_some()),
+            ("`--nodes`", self.nodes.is_some()),
+            ("`--time`", self.time_minutes.is_some()),
+            ("`--engine-arg`", !self.arguments.is_empty()),
+            ("shared directory", self.directory.is_some()),
+        ];
+        options.into_iter().find_map(|(name, is_set)| is_set.then_some(name))
+    }
+
+    /// Returns these options with those of a call, which take precedence. The arguments of the call
+    /// follow the others.
+    #[must_use]
+    pub fn with_call(self, call: Self) -> Self {
+        Self {
+            partition: call.partition.or(self.partition),
+            account: call.account.or(self.account),
+            cpus: call.cpus.or(self.cpus),
+            memory_mib: call.memory_mib.or(self.memory_mib),
+            gpus: call.gpus.or(self.gpus),
+            nodes: call.nodes.or(self.nodes),
+            time_minutes: call.time_minutes.or(self.time_minutes),
+            arguments: [self.arguments, call.arguments].concat(),
+            directory: call.directory.or(self.directory),
+        }
+    }
+
+    /// Returns the options of sbatch. `deadline_ms` is the time to the deadline of the task, and
+    /// `grace_ms` its grace.
+    #[must_use]
+    pub fn sbatch_arguments(&self, deadline_ms: u64, grace_ms: u64) -> Vec<String> {
+        let lasts_ms = deadline_ms.saturating_add(grace_ms).saturating_add(RECORD_TIME_MS);
+        let minutes = self.time_minutes.unwrap_or_else(|| lasts_ms.div_ceil(MINUTE_MS));
+        let number = |number: u64| Some(number.to_string());
+        let options = [
+            ("partition", self.partition.clone()),
+            ("account", self.account.clone()),
+            ("cpus-per-task", self.cpus.map(u64::from).and_then(number)),
+            ("mem", self.memory_mib.map(|mib| format!("{mib}M"))),
+            ("gpus", self.gpus.clone()),
+            ("nodes", self.nodes.map(u64::from).and_then(number)),
+            ("time", number(minutes)),
+        ];
+        let options = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let options = options.map(|(name, value)| format!("--{name}={value}"));
+        options.chain(self.arguments.iter().cloned()).collect()
+    }
+}
+
+/// A text is not an amount of memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an amount of memory; write a number with `M`, `G` or `T`, such as `8G`")]
+pub struct BadMemorySize(String);
+
+/// Parses an amount of memory in the notation of Slurm, where a number without a unit is in MiB.
+/// Also accepts the units of siding's other sizes: `8GiB`.
+///
+/// # Errors
+///
+/// [`BadMemorySize`]
+pub fn parse_memory_mib(text: &str) -> Result<u64, BadMemorySize> {
+    let bad = || BadMemorySize(text.to_owned());
+    let trimmed = text.trim();
+    let digits = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let mib: u64 = match trimmed[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "m" | "mb" | "mib" => 1,
+        "g" | "gb" | "gib" => 1 << 10,
+        "t" | "tb" | "tib" => 1 << 20,
+        _ => return Err(bad()),
+    };
+    let number: u64 = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(mib).filter(|size| *size > 0).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_limit_exceeds_the_deadline() {
+        let options = SlurmOptions::default();
+        assert_eq!(options.sbatch_arguments(60_000, 10_000), ["--time=3"]);
+        assert_eq!(options.sbatch_arguments(u64::MAX, 0), [format!("--time={}", u64::MAX / 60_000 + 1)]);
+        let limited = SlurmOptions { time_minutes: Some(1), ..options };
+        assert_eq!(limited.sbatch_arguments(600_000, 0), ["--time=1"]);
+    }
+
+    #[test]
+    fn the_options_of_a_call_take_precedence() {
+        let settings = SlurmOptions {
+            partition: Some("cpu".to_owned()),
+            cpus: Some(2),
+            arguments: vec!["--qos=low".to_owned()],
+            ..SlurmOptions::default()
+        };
+        let call = SlurmOptions {
+            partition: Some("gpu".to_owned()),
+            memory_mib: Some(8192),
+            gpus: Some("a100:2".to_owned()),
+            arguments: vec!["--exclusive".to_owned()],
+            ..SlurmOptions::default()
+        };
+        let arguments = settings.with_call(call).sbatch_arguments(0, 0);
+        let expected = [
+            "--partition=gpu",
+            "--cpus-per-task=2",
+            "--mem=8192M",
+            "--gpus=a100:2",
+            "--time=1",
+            "--qos=low",
+            "--exclusive",
+        ];
+        assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn memory_is_in_mib() {
+        for (text, mib) in [("512", 512), ("8G", 8192), ("1TiB", 1 << 20), (" 16mb ", 16)] {
+            assert_eq!(parse_memory_mib(text), Ok(mib), "{text}");
+        }
+        for text in ["", "G", "0", "-1G", "1.5G", "8K", "99999999999999T", "8 apples"] {
+            assert!(parse_memory_mib(text).is_err(), "{text}");
+        }
+    }
+}
