@@ -21,6 +21,9 @@ use crate::signal::Signal;
 /// otherwise it could not be sent.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
+/// The requester of a stop that a shim records when SIGTERM or SIGINT was sent to it.
+pub const SHIM_SIGNAL_REQUESTER: &str = "signal to its shim";
+
 /// A request that a client sends to a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]

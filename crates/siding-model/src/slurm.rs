@@ -1,7 +1,12 @@
 //! The queue of a Slurm cluster, as squeue(1) prints it.
 
+use crate::lifecycle::TaskEvent;
 use crate::mirror::{JobEnd, JobStatus};
+use crate::outcome::LeaderEnd;
 use crate::process::UnixMs;
+use crate::protocol::SHIM_SIGNAL_REQUESTER;
+use crate::record::Record;
+use crate::signal::Signal;
 
 /// The format of squeue that [`QueueEntry::parse`] reads: number, state, expected start, name and
 /// reason. The reason is last, because it is free text.
@@ -10,12 +15,8 @@ pub const QUEUE_FORMAT: &str = "%i|%T|%S|%j|%r";
 /// The variable that makes squeue print times as seconds since 1970, and its value.
 pub const TIME_FORMAT_VARIABLE: (&str, &str) = ("SLURM_TIME_FORMAT", "%s");
 
-/// The requester of a stop that somebody requested from the cluster, with scancel(1) or otherwise.
+/// The requester of a stop that was requested from the cluster, with scancel(1) or otherwise.
 pub const CANCEL_REQUESTER: &str = "scancel";
-/// The requester of a stop because the cluster needs the nodes for another job.
-pub const PREEMPTION_REQUESTER: &str = "slurm-preemption";
-/// The requester of a stop after which the cluster runs the job again.
-pub const REQUEUE_REQUESTER: &str = "slurm-requeue";
 /// The requester of a stop by the cluster for an unknown reason.
 pub const CLUSTER_REQUESTER: &str = "slurm";
 
@@ -60,33 +61,71 @@ impl JobState {
         }
     }
 
-    /// Returns the requester of the stop that a job in this state receives as SIGTERM; `None` if
-    /// its time limit has passed.
+    /// Returns whether the processes of the job ended by themselves. The state says nothing about the
+    /// exit code of the command then.
     #[must_use]
-    pub fn stop_requester(&self) -> Option<&'static str> {
-        match self.as_str() {
-            "TIMEOUT" | "DEADLINE" => None,
-            "CANCELLED" => Some(CANCEL_REQUESTER),
-            "PREEMPTED" => Some(PREEMPTION_REQUESTER),
-            _ if self.phase() == JobPhase::Waiting => Some(REQUEUE_REQUESTER),
-            _ => Some(CLUSTER_REQUESTER),
-        }
+    pub fn is_natural_end(&self) -> bool {
+        matches!(self.as_str(), "COMPLETED" | "FAILED")
     }
 
-    /// Returns the end of a task whose job is in this state and whose records do not contain the
-    /// end.
+    /// Returns the end of a task whose job has ended in this state, if the records of the task do not
+    /// say how. `by` is the known requester of a cancellation.
     #[must_use]
-    pub fn job_end(&self, job_id: &str) -> JobEnd {
+    pub fn job_end(&self, job_id: &str, by: Option<String>) -> JobEnd {
         match self.as_str() {
-            "CANCELLED" => JobEnd::Cancelled { by: CANCEL_REQUESTER.to_owned() },
+            "CANCELLED" => {
+                JobEnd::Cancelled { by: by.unwrap_or_else(|| CANCEL_REQUESTER.to_owned()) }
+            }
             "TIMEOUT" | "DEADLINE" => JobEnd::TimeLimit,
             "OUT_OF_MEMORY" => JobEnd::OutOfMemory,
-            state => {
-                let why = format!("Slurm reports {state} for job {job_id}, and no record of its end exists");
-                JobEnd::Lost { why }
-            }
+            state if self.is_natural_end() => JobEnd::Lost {
+                why: format!("job {job_id} ended ({state}), and its record lacks the end"),
+            },
+            state => JobEnd::Lost { why: format!("Slurm reports {state} for job {job_id}") },
         }
     }
+}
+
+/// Returns whether a record may be an effect of a signal that Slurm has sent to all processes of the
+/// job, at its cancellation, its time limit or a preemption. Only the state of the job tells.
+#[must_use]
+pub fn may_result_from_job_end(record: &Record) -> bool {
+    let Record::Event { event, .. } = record else { return false };
+    match event {
+        TaskEvent::StopAsked { by, .. } => [SHIM_SIGNAL_REQUESTER, CLUSTER_REQUESTER].contains(&by.as_str()),
+        TaskEvent::LeaderEnded { end: LeaderEnd::Signaled { signal, .. }, .. } => {
+            [Signal::TERM, Signal::KILL].contains(signal)
+        }
+        // A shell reports the signal that ended its last command as an exit code.
+        TaskEvent::LeaderEnded { end: LeaderEnd::Exited { code }, .. } => [137, 143].contains(code),
+        TaskEvent::LeaderEnded { end: LeaderEnd::Unknown { .. }, .. } => true,
+        TaskEvent::Spawned { .. }
+        | TaskEvent::SpawnFailed { .. }
+        | TaskEvent::TreeEmpty
+        | TaskEvent::DeadlinePassed
+        | TaskEvent::LimitPassed { .. }
+        | TaskEvent::GraceOver
+        | TaskEvent::Extended { .. }
+        | TaskEvent::Placed { .. }
+        | TaskEvent::Swept { .. }
+        | TaskEvent::Released { .. }
+        | TaskEvent::Vanished { .. } => false,
+    }
+}
+
+/// Returns whether a record says that the task is ended for a reason that siding knows: a request, the
+/// deadline or a limit.
+#[must_use]
+pub const fn starts_known_stop(record: &Record) -> bool {
+    matches!(
+        record,
+        Record::Event {
+            event: TaskEvent::StopAsked { .. }
+                | TaskEvent::DeadlinePassed
+                | TaskEvent::LimitPassed { .. },
+            ..
+        }
+    )
 }
 
 /// A job in the queue.
@@ -134,15 +173,11 @@ impl QueueEntry {
     }
 }
 
-/// Returns the value of a field in a line of `scontrol show --oneliner`: `RUNNING` for `JobState`.
-#[must_use]
-pub fn scontrol_field<'t>(line: &'t str, name: &str) -> Option<&'t str> {
-    line.split_whitespace().find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifecycle::TreeLiveness;
+    use crate::process::MonotonicMs;
 
     #[test]
     fn queue_lines_are_parsed() {
@@ -162,7 +197,7 @@ mod tests {
 
     #[test]
     fn ended_states_have_the_end_of_their_cause() {
-        let end = |state| JobState::new(state).job_end("7");
+        let end = |state| JobState::new(state).job_end("7", None);
         assert_eq!(end("CANCELLED by 1000"), JobEnd::Cancelled { by: "scancel".to_owned() });
         assert_eq!(end("TIMEOUT"), JobEnd::TimeLimit);
         assert_eq!(end("OUT_OF_MEMORY"), JobEnd::OutOfMemory);
@@ -177,19 +212,34 @@ mod tests {
     }
 
     #[test]
-    fn the_state_names_the_requester_of_a_stop() {
-        let requester = |state| JobState::new(state).stop_requester();
-        assert_eq!(requester("TIMEOUT"), None);
-        assert_eq!(requester("CANCELLED"), Some("scancel"));
-        assert_eq!(requester("PREEMPTED"), Some("slurm-preemption"));
-        assert_eq!(requester("PENDING"), Some("slurm-requeue"));
-        assert_eq!(requester("RUNNING"), Some("slurm"));
-    }
-
-    #[test]
-    fn a_field_of_scontrol_is_found_by_its_whole_name() {
-        let line = "JobId=7 JobName=siding Priority=1 JobState=RUNNING Reason=None";
-        assert_eq!(scontrol_field(line, "JobState"), Some("RUNNING"));
-        assert_eq!(scontrol_field(line, "State"), None);
+    fn only_effects_of_a_signal_to_all_processes_are_ambiguous() {
+        let record = |event| Record::Event { at: MonotonicMs(1), event };
+        let stop = |by: &str| {
+            let by = by.to_owned();
+            record(TaskEvent::StopAsked { by, grace_ms: None, signal: None })
+        };
+        let end = |end| {
+            let tree = TreeLiveness::Empty;
+            record(TaskEvent::LeaderEnded { end, tree, final_cwd: None, pipeline: None })
+        };
+        let signaled = |signal| end(LeaderEnd::Signaled { signal, by: None });
+        for ambiguous in [
+            stop(SHIM_SIGNAL_REQUESTER),
+            stop(CLUSTER_REQUESTER),
+            signaled(Signal::TERM),
+            signaled(Signal::KILL),
+            end(LeaderEnd::Exited { code: 143 }),
+        ] {
+            assert!(may_result_from_job_end(&ambiguous), "{ambiguous:?}");
+        }
+        for certain in [
+            stop("user"),
+            signaled(Signal::INT),
+            end(LeaderEnd::Exited { code: 1 }),
+            record(TaskEvent::DeadlinePassed),
+        ] {
+            assert!(!may_result_from_job_end(&certain), "{certain:?}");
+        }
+        assert!(starts_known_stop(&stop("user")) && !starts_known_stop(&signaled(Signal::KILL)));
     }
 }

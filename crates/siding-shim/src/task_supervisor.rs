@@ -17,7 +17,7 @@ use siding_core::sys::clock;
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, LeaderEnd};
 use siding_model::process::MonotonicMs;
-use siding_model::protocol::ShimMessage;
+use siding_model::protocol::{SHIM_SIGNAL_REQUESTER, ShimMessage};
 use siding_model::record::{CloseSummary, Record};
 use siding_model::signal::Signal;
 
@@ -214,7 +214,7 @@ impl TaskSupervisor {
                 // The system is shutting down, or a user terminates the shim. The task is stopped
                 // as for a client's request. If the task has already ended, the shim gives up the
                 // records that it could not write, and exits.
-                if !self.request_stop("signal to its shim", None, None) && !self.task.is_live() {
+                if !self.request_stop(SHIM_SIGNAL_REQUESTER, None, None) && !self.task.is_live() {
                     self.task.discard_pending();
                 }
             }

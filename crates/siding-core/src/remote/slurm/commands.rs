@@ -8,13 +8,13 @@ use std::process::{Command, Output, Stdio};
 
 use siding_model::id::TaskId;
 use siding_model::shell_words::quote_word;
-use siding_model::slurm::{JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE, scontrol_field};
+use siding_model::slurm::{JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE};
 
 use super::super::ssh;
 use super::node::JOB_ARGUMENT;
 
 /// Time after which a command is ended, and the time after which it is then killed, in seconds.
-const TIME_LIMIT: [&str; 3] = ["--kill-after=2", "20", "--"];
+const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 
 /// The exit code of timeout(1) for a command that it has ended.
 const TIMEOUT_EXIT_CODE: i32 = 124;
@@ -122,13 +122,6 @@ pub(super) fn accounted_state(job_id: &str) -> Option<JobState> {
     let text = run(&mut command).ok()?;
     // After a requeue there is a line for each attempt.
     text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new)
-}
-
-/// Returns the state of a job; `None` if the controller does not answer or does not know it.
-pub(super) fn job_state(job_id: &str) -> Option<JobState> {
-    let mut command = slurm_command("scontrol");
-    command.args(["show", "job", "--oneliner", job_id]);
-    scontrol_field(&run(&mut command).ok()?, "JobState").map(JobState::new)
 }
 
 /// Cancels a job. Succeeds for a job that has ended or is unknown.

@@ -7,12 +7,11 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use siding_model::journal::TaskState;
-use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::outcome::Outcome;
 use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::slurm::CLUSTER_REQUESTER;
 
-use super::commands;
 use super::spool::{Attempt, JobSpool, NodeInfo, SpooledTask};
 use crate::net::policy;
 use crate::store::{StateDir, StoreError};
@@ -28,10 +27,6 @@ pub const JOB_ARGUMENT: &str = "__job";
 /// Grace of a stop by the cluster, in milliseconds, if the task's own is longer. Slurm kills the
 /// processes of a job 30 s after SIGTERM by default (`KillWait` in slurm.conf(5)).
 const MAX_GRACE_MS: u64 = 20_000;
-
-/// Time in which a request reaches the shim, in milliseconds: a deadline that has passed by then is
-/// refused.
-const REQUEST_TIME_MS: u64 = 200;
 
 /// Exit code of a job whose task was not started.
 const NOT_STARTED: u8 = 125;
@@ -100,7 +95,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         Err(why) => return refuse(&attempt, &why).map_err(io_error("record the failed start")),
     };
     let watch = TaskWatch::from_connection(&root, program, id, link);
-    let mut waiter = TaskWaiter { job: &job, watch, signals, is_stopped: false };
+    let mut waiter = TaskWaiter { watch, signals, is_stopped: false };
     match waiter.wait_for_end() {
         // The shim could not start the task, and has removed it.
         Err(error) if root.task_dir(id).is_err() => {
@@ -133,7 +128,6 @@ fn exit_code(state: &TaskState) -> u8 {
 
 /// Waits for the end of a task, and stops it when Slurm ends the job.
 struct TaskWaiter<'r> {
-    job: &'r JobSpool,
     watch: TaskWatch<'r>,
     signals: SignalFd,
     is_stopped: bool,
@@ -157,27 +151,11 @@ impl TaskWaiter<'_> {
         Ok(self.watch.state()?.1)
     }
 
-    /// Stops the task, with the reason for which Slurm ends the job.
+    /// Stops the task because Slurm ends the job. Only the submitting machine learns the reason: on
+    /// the node, every reason looks the same.
     fn stop(&mut self) -> Result<(), WatchError> {
-        let state = std::env::var("SLURM_JOB_ID").ok().and_then(|job| commands::job_state(&job));
-        let requester = match (self.job.stop_requester(), &state) {
-            (Some(by), _) => Some(by),
-            (None, Some(state)) => state.stop_requester().map(str::to_owned),
-            (None, None) => Some(CLUSTER_REQUESTER.to_owned()),
-        };
-        let Some(by) = requester else { return self.end_at_time_limit() };
+        let by = CLUSTER_REQUESTER.to_owned();
         let grace_ms = self.watch.state()?.1.spec.grace_ms.min(MAX_GRACE_MS);
         self.watch.send(&ShimRequest::Stop { by, grace_ms: Some(grace_ms), signal: None })
-    }
-
-    /// Moves the deadline of the task to the present, so that its outcome is the deadline.
-    fn end_at_time_limit(&mut self) -> Result<(), WatchError> {
-        // The deadline of a person's task counts from its move to the background.
-        self.watch.send(&ShimRequest::Place { why: BackgroundReason::Timeout })?;
-        let (_, state) = self.watch.state()?;
-        let elapsed_ms = clock::monotonic_now().ms_since(state.lifecycle.started());
-        let to_ms = elapsed_ms.saturating_add(REQUEST_TIME_MS);
-        let by = Some(CLUSTER_REQUESTER.to_owned());
-        self.watch.send(&ShimRequest::Extend { to_ms, by_ms: None, by })
     }
 }

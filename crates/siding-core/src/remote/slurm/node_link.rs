@@ -59,9 +59,9 @@ impl NodeLink {
     }
 
     /// Sends a request to the shim.
-    pub(super) fn forward(&mut self, number: u64, request: ShimRequest) -> io::Result<()> {
+    pub(super) fn forward(&mut self, number: u64, request: &ShimRequest) -> io::Result<()> {
         self.pending.push_back(number);
-        self.send(&RemoteRequest::Forward { number, request })
+        self.send(&RemoteRequest::Forward { number, request: request.clone() })
     }
 
     fn send(&mut self, request: &RemoteRequest) -> io::Result<()> {

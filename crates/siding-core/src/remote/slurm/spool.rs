@@ -3,6 +3,7 @@
 //! | file | writer | content |
 //! |---|---|---|
 //! | `request` | submitting machine | the specification and the variables of the task |
+//! | `submitting` | submitting machine | nothing; the job may have been submitted |
 //! | `job` | submitting machine | the number of the job |
 //! | `stop` | submitting machine | the requester of a stop that goes through the cluster |
 //! | `ended` | submitting machine | nothing; the mirror has received the end |
@@ -28,6 +29,7 @@ use crate::sys::file;
 /// Directory of the spool in the state directory.
 const JOBS_DIR: &str = "jobs";
 const REQUEST_FILE: &str = "request";
+const SUBMITTING_FILE: &str = "submitting";
 const JOB_FILE: &str = "job";
 const STOP_FILE: &str = "stop";
 const ENDED_FILE: &str = "ended";
@@ -134,6 +136,16 @@ impl JobSpool {
 
     pub(super) fn set_job_id(&self, job_id: &str) -> io::Result<()> {
         self.write_json(JOB_FILE, &job_id)
+    }
+
+    /// Returns whether the job may have been submitted without a record of its number.
+    pub(super) fn may_be_submitted(&self) -> bool {
+        self.path.join(SUBMITTING_FILE).exists()
+    }
+
+    /// Records that the job is about to be submitted.
+    pub(super) fn set_submitting(&self) -> io::Result<()> {
+        self.write_json(SUBMITTING_FILE, &())
     }
 
     /// Returns the requester of a stop that goes through the cluster; `None` if there is none.

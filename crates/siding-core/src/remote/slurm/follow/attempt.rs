@@ -1,0 +1,189 @@
+//! The records and the output of one attempt of a job, as they are sent to the mirror.
+
+use std::io::{self, Write as _};
+
+use siding_model::id::TaskId;
+use siding_model::journal::{self, JournalError, TaskState};
+use siding_model::process::MonotonicMs;
+use siding_model::record::Record;
+use siding_model::remote::{RemoteMessage, RemotePosition};
+use siding_model::slurm::{CANCEL_REQUESTER, may_result_from_job_end, starts_known_stop};
+use siding_model::lifecycle::TaskEvent;
+
+use super::super::super::serve::{ServeError, send};
+use super::super::spool::{Attempt, NodeInfo};
+use crate::output::RawChunks;
+use crate::store::{TaskDir, journal_file};
+use crate::sys::{clock, file};
+
+/// The records and the output of an attempt, and the part of them that the mirror has.
+#[derive(Debug)]
+pub(super) struct AttemptCopy {
+    /// The part that the mirror has.
+    pub(super) sent: RemotePosition,
+    /// Whether the mirror knows that the task is recorded.
+    pub(super) is_accepted: bool,
+    /// The state from the journal.
+    pub(super) state: Option<Box<TaskState>>,
+    journal_bytes: u64,
+    /// Number of records that were read, without the first.
+    read_records: u64,
+    /// Whether the records say that siding ends the task.
+    is_being_stopped: bool,
+    /// The records from the first that may be an effect of the end of the job. They are sent once
+    /// the cluster has said how the job ended.
+    held: Vec<Record>,
+}
+
+impl AttemptCopy {
+    pub(super) const fn new(sent: RemotePosition) -> Self {
+        Self {
+            sent,
+            is_accepted: false,
+            state: None,
+            journal_bytes: 0,
+            read_records: 0,
+            is_being_stopped: false,
+            held: Vec::new(),
+        }
+    }
+
+    /// Returns whether records are held back.
+    pub(super) const fn holds_records(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Returns whether the journal contains the end of the task, with its summary.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.closed.is_some())
+    }
+
+    /// Sends the new output, then the new records, as for a task of this machine. Returns whether
+    /// there were any.
+    pub(super) fn send_news(
+        &mut self,
+        attempt: &Attempt,
+        id: TaskId,
+        node: &NodeInfo,
+    ) -> Result<bool, ServeError> {
+        let Some(dir) = open_task_dir(attempt, id) else { return Ok(false) };
+        let records = self.read_records(&dir)?;
+        let Some(state) = &self.state else { return Ok(false) };
+        if !self.is_accepted {
+            let (at, wall) = (state.started, state.started_wall);
+            send(&node_message(node))?;
+            send(&RemoteMessage::Accepted { at, wall })?;
+            self.is_accepted = true;
+        }
+        // The journal was read first: when it contains the end, the output is complete.
+        let has_output = self.send_output(&dir)?;
+        let has_records = !records.is_empty();
+        for record in records {
+            if self.holds_records() || (!self.is_being_stopped && may_result_from_job_end(&record)) {
+                self.held.push(record);
+            } else {
+                self.is_being_stopped |= starts_known_stop(&record);
+                self.send_record(record)?;
+            }
+        }
+        Ok(has_output || has_records)
+    }
+
+    /// Returns the records that were appended to the journal since the last call.
+    fn read_records(&mut self, dir: &TaskDir) -> Result<Vec<Record>, ServeError> {
+        let size = match journal_file::size(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+            result => result?,
+        };
+        if size <= self.journal_bytes {
+            return Ok(Vec::new());
+        }
+        let bytes = journal_file::read_bytes(dir)?;
+        let (mut records, mut stops) = (Vec::new(), false);
+        let (sent, read) = (self.sent.records, self.read_records);
+        let mut last = read;
+        let replayed = journal::replay_with(&bytes, |seq, record, _| {
+            last = last.max(seq);
+            if seq > read && seq <= sent {
+                stops |= starts_known_stop(record);
+            }
+            if seq > read.max(sent) {
+                records.push(record.clone());
+            }
+        });
+        match replayed {
+            Ok(replayed) => self.state = Some(Box::new(replayed.state)),
+            Err(JournalError::Empty) => return Ok(Vec::new()),
+            Err(error) => return Err(ServeError::Request(error.to_string())),
+        }
+        self.is_being_stopped |= stops;
+        (self.read_records, self.journal_bytes) = (last, bytes.len() as u64);
+        Ok(records)
+    }
+
+    fn send_record(&mut self, record: Record) -> Result<(), ServeError> {
+        self.sent.records += 1;
+        Ok(send(&RemoteMessage::Record { record: Box::new(record) })?)
+    }
+
+    /// Sends the records that were held back, because the job ended by itself.
+    pub(super) fn release_records(&mut self) -> Result<(), ServeError> {
+        std::mem::take(&mut self.held).into_iter().try_for_each(|record| self.send_record(record))
+    }
+
+    /// Sends the records that were held back, with the requester of the cancellation as the requester
+    /// of the stop. Returns false if they contain no whole stop: the command ended by the signal of
+    /// Slurm before its shim was asked to stop it.
+    pub(super) fn release_as_cancelled(&mut self, by: Option<String>) -> Result<bool, ServeError> {
+        let is_whole = self.is_complete();
+        match self.held.first_mut() {
+            Some(Record::Event { event: TaskEvent::StopAsked { by: requester, .. }, .. })
+                if is_whole =>
+            {
+                *requester = by.unwrap_or_else(|| CANCEL_REQUESTER.to_owned());
+            }
+            Some(_) | None => return Ok(false),
+        }
+        self.release_records()?;
+        Ok(true)
+    }
+
+    fn send_output(&mut self, dir: &TaskDir) -> Result<bool, ServeError> {
+        let before = self.sent.bytes;
+        let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(false) };
+        let target = chunks.written_bytes()?;
+        let mut piece = Vec::new();
+        while self.sent.bytes < target {
+            let gap = chunks.read_chunk(self.sent.bytes, target, &mut piece)?;
+            if let Some(gap) = gap {
+                self.sent.bytes = gap.to.max(self.sent.bytes);
+            } else if piece.is_empty() {
+                break;
+            }
+            if !piece.is_empty() {
+                send(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
+                io::stdout().lock().write_all(&piece)?;
+                self.sent.bytes += piece.len() as u64;
+            }
+        }
+        io::stdout().lock().flush()?;
+        Ok(self.sent.bytes > before)
+    }
+}
+
+/// Opens the directory of the task in the state directory of an attempt. `None` until it exists. The
+/// node may be another machine, so the task is never repaired from here.
+fn open_task_dir(attempt: &Attempt, id: TaskId) -> Option<TaskDir> {
+    let path = attempt.path().join("tasks").join(id.to_string());
+    let fd = file::open_directory(&path).ok()?;
+    Some(TaskDir::from_fd(id, fd, None))
+}
+
+/// Returns the message about the node, with its clocks now. Only the wall clocks of the machines of a
+/// cluster are comparable, so the monotonic clock of the node follows from the time since its record.
+fn node_message(node: &NodeInfo) -> RemoteMessage {
+    let wall = clock::unix_now();
+    let elapsed_ms = u64::try_from(wall.0.saturating_sub(node.wall.0)).unwrap_or(0);
+    let now: MonotonicMs = node.now.plus_ms(elapsed_ms);
+    RemoteMessage::Node { machine: node.machine.clone(), now, wall }
+}

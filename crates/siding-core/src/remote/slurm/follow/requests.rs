@@ -1,0 +1,117 @@
+//! The requests of the mirror for a job: a stop of a job that waits goes to the cluster, everything
+//! else to the shim on the node.
+
+use std::io;
+
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::remote::RemoteMessage;
+use siding_model::wait::LongWaitBackoff;
+
+use super::super::super::serve::{ServeError, send};
+use super::super::commands;
+use super::super::node_link::NodeLink;
+use super::super::queue::MIN_AGE_MS;
+use super::JobFollower;
+use crate::sys::clock;
+
+/// Time after which a job is cancelled whose node has not carried out a stop, beyond the grace, in
+/// milliseconds. The shim gives a kill up after 25 s.
+const STOP_OVERHEAD_MS: u64 = 35_000;
+
+impl JobFollower<'_> {
+    /// Carries out the requests that have arrived.
+    pub(super) fn handle_requests(&mut self) -> Result<(), ServeError> {
+        while let Some(request) = self.requests.next_request()? {
+            let Some((number, request)) = request.into_forwarded() else {
+                return Err(ServeError::Request("a second request names a task".to_owned()));
+            };
+            self.handle_request(number, request)?;
+        }
+        Ok(())
+    }
+
+    fn handle_request(&mut self, number: u64, request: ShimRequest) -> Result<(), ServeError> {
+        self.backoff = LongWaitBackoff::new(clock::monotonic_now());
+        let is_stop = matches!(request, ShimRequest::Stop { .. });
+        if let ShimRequest::Stop { by, grace_ms, .. } = &request {
+            self.spool.set_stop_requester(by)?;
+            if !self.copy.is_accepted {
+                self.cancel_job();
+                return Ok(send(&response(number, ShimMessage::Done))?);
+            }
+            let own_grace_ms = self.copy.state.as_ref().map_or(0, |state| state.spec.grace_ms);
+            let wait_ms = grace_ms.unwrap_or(own_grace_ms).saturating_add(STOP_OVERHEAD_MS);
+            self.cancel_at = Some(clock::monotonic_now().plus_ms(wait_ms));
+        }
+        let forwarded = self.connect_to_node().and_then(|link| link.forward(number, &request));
+        match forwarded {
+            Ok(()) => Ok(()),
+            Err(error) => self.on_link_failed(number, &error.to_string(), is_stop),
+        }
+    }
+
+    fn connect_to_node(&mut self) -> io::Result<&mut NodeLink> {
+        let link = match self.node_link.take() {
+            Some(link) => link,
+            None => {
+                let job_id = self.job_id.as_deref().ok_or(io::ErrorKind::NotFound)?;
+                let program = self.program().map_err(io::Error::other)?;
+                NodeLink::start(self.id, job_id, &program, self.attempt().path())?
+            }
+        };
+        Ok(self.node_link.insert(link))
+    }
+
+    /// Passes the responses of the node on.
+    pub(super) fn pass_responses(&mut self) -> Result<(), ServeError> {
+        let Some(link) = &mut self.node_link else { return Ok(()) };
+        let mut messages = Vec::new();
+        let is_open = link.receive(&mut messages).unwrap_or(false);
+        for (number, message) in messages {
+            send(&response(number, message))?;
+        }
+        if !is_open && let Some(link) = self.node_link.take() {
+            let (pending, why) = link.close();
+            let why = why.unwrap_or_else(|| "srun ended".to_owned());
+            for number in pending {
+                self.on_link_failed(number, &why, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a request that the node cannot receive. A stop goes through the cluster instead.
+    fn on_link_failed(&mut self, number: u64, why: &str, is_stop: bool) -> Result<(), ServeError> {
+        if is_stop || self.cancel_at.is_some() {
+            self.cancel_at = None;
+            self.cancel_job();
+        }
+        let why = format!("the node of the job cannot be reached: {why}");
+        Ok(send(&response(number, ShimMessage::Refused { why }))?)
+    }
+
+    /// Cancels the job if its node has not carried out a stop in time.
+    pub(super) fn cancel_if_due(&mut self) {
+        if self.cancel_at.is_some_and(|at| at <= clock::monotonic_now()) {
+            self.cancel_at = None;
+            self.cancel_job();
+        }
+    }
+
+    /// Cancels the job, and tries again later if the cluster does not answer.
+    fn cancel_job(&mut self) {
+        let now = clock::monotonic_now();
+        let Some(job_id) = &self.job_id else {
+            self.cancel_at = Some(now.plus_ms(MIN_AGE_MS));
+            return;
+        };
+        match commands::cancel(job_id) {
+            Ok(()) => self.next_query = now,
+            Err(_) => self.cancel_at = Some(now.plus_ms(MIN_AGE_MS)),
+        }
+    }
+}
+
+fn response(number: u64, message: ShimMessage) -> RemoteMessage {
+    RemoteMessage::Shim { number, message }
+}

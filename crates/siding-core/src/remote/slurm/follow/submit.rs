@@ -1,0 +1,95 @@
+//! Submits the job of a task, once.
+
+use std::path::PathBuf;
+
+use siding_model::mirror::{JobEnd, JobStatus};
+use siding_model::remote::RemoteMessage;
+
+use super::super::super::program::ProgramCopy;
+use super::super::super::serve::{ServeError, send};
+use super::super::commands;
+use super::super::queue::MIN_AGE_MS;
+use super::{JobFollower, Observation};
+use crate::sys::clock;
+
+/// Time after the submission of a job before the cluster is asked about it, in milliseconds: on an
+/// idle cluster the job has started by then.
+const FIRST_QUERY_MS: u64 = 1_000;
+
+impl JobFollower<'_> {
+    /// Submits the job. If an earlier attempt to do so got no answer, looks for the job by its name
+    /// first. Two jobs for one task would do no harm, because only one of them can claim it.
+    pub(super) fn submit(&mut self) -> Result<Observation, ServeError> {
+        let now = clock::monotonic_now();
+        if self.status.is_some() && now < self.next_query {
+            return Ok(Observation::Unchanged);
+        }
+        self.next_query = now.plus_ms(MIN_AGE_MS);
+        if self.spool.may_be_submitted() {
+            let Some(snapshot) = self.queue.snapshot(MIN_AGE_MS)? else {
+                return Ok(Observation::Unchanged);
+            };
+            if snapshot.error.is_some() || snapshot.taken_at.0 <= self.since.0 {
+                let reason = snapshot.error.unwrap_or_else(|| "its number is unknown".to_owned());
+                return self.send_status(unsubmitted_status(reason));
+            }
+            if let Some(entry) = snapshot.job_with_name(&commands::job_name(self.id)) {
+                return self.record_job(&entry.job_id);
+            }
+        }
+        let task = match self.spool.task() {
+            Ok(task) => task,
+            Err(error) => return end_unstarted(format!("its request is lost: {error}")),
+        };
+        let options = &self.request.options;
+        let options = options.sbatch_arguments(task.spec.deadline_ms, task.spec.grace_ms);
+        let program = self.program()?;
+        self.spool.set_submitting()?;
+        match commands::submit(self.id, &program, self.spool.path(), &options) {
+            Ok(job_id) => self.record_job(&job_id),
+            Err(error) if error.is_ambiguous => {
+                self.since = clock::unix_now();
+                self.send_status(unsubmitted_status(error.why))
+            }
+            Err(error) => {
+                let observation = end_unstarted(error.why)?;
+                let _best_effort = self.spool.remove();
+                Ok(observation)
+            }
+        }
+    }
+
+    fn record_job(&mut self, job_id: &str) -> Result<Observation, ServeError> {
+        self.spool.set_job_id(job_id)?;
+        self.job_id = Some(job_id.to_owned());
+        self.since = clock::unix_now();
+        self.next_query = clock::monotonic_now().plus_ms(FIRST_QUERY_MS);
+        self.send_status(JobStatus {
+            job_id: self.job_id.clone(),
+            state: "PENDING".to_owned(),
+            reason: None,
+            expected_start: None,
+        })
+    }
+
+    /// Returns the program that the nodes execute, and copies it to the shared directory if it is
+    /// missing there.
+    pub(super) fn program(&self) -> Result<PathBuf, ServeError> {
+        if let Some(program) = &self.request.program {
+            return Ok(PathBuf::from(program));
+        }
+        let copy = ProgramCopy::of_running_program(self.root)?;
+        Ok(copy.store_below(self.base.path())?)
+    }
+}
+
+fn end_unstarted(why: String) -> Result<Observation, ServeError> {
+    send(&RemoteMessage::JobEnded { end: JobEnd::NotStarted { why } })?;
+    Ok(Observation::Finished)
+}
+
+/// Returns the status of a job that the cluster has not accepted yet.
+fn unsubmitted_status(reason: String) -> JobStatus {
+    let state = "SUBMITTING".to_owned();
+    JobStatus { job_id: None, state, reason: Some(reason), expected_start: None }
+}
