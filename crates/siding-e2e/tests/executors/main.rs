@@ -2,11 +2,13 @@
 //! that need an sshd. The other machine is the same one under another home: see [`ssh_remote`].
 
 mod connections;
+mod fake_ssh;
 mod interruptions;
 mod lifetime;
 mod results;
 mod ssh_remote;
 mod takeover;
+mod waits;
 
 use std::path::Path;
 
