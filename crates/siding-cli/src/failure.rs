@@ -215,6 +215,7 @@ impl From<WatchError> for Failure {
             | WatchError::Journal { .. }
             | WatchError::Quarantined { .. }
             | WatchError::Ask { .. }
+            | WatchError::StopPending { .. }
             | WatchError::Io { .. }) => Self::new(other),
         }
     }
