@@ -9,8 +9,9 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use siding_model::id::TaskId;
-use siding_model::journal;
+use siding_model::journal::{self, TaskState};
 use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::record::Record;
 use siding_model::remote::{
     MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };
@@ -138,6 +139,10 @@ struct Follower<'r> {
     requests: RequestReader,
     /// The part that the mirror has.
     sent: RemotePosition,
+    /// Size of the journal when it was last read, in bytes; zero if it must be read again.
+    journal_bytes: u64,
+    /// The state from the journal; `None` until the first record was read.
+    state: Option<TaskState>,
     /// Whether the mirror knows that the task is recorded.
     is_accepted: bool,
     /// The connection to the shim over which the next growth of the output is announced, as the
@@ -160,6 +165,8 @@ impl<'r> Follower<'r> {
             watch,
             requests,
             sent,
+            journal_bytes: 0,
+            state: None,
             is_accepted: false,
             follows_over: None,
             forwarded: Vec::new(),
@@ -194,23 +201,17 @@ impl<'r> Follower<'r> {
     /// was sent.
     fn send_news(&mut self) -> Result<bool, ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
-        let bytes = match journal_file::read_bytes(&dir) {
+        // Output grows far more often than the journal, which is replayed as a whole.
+        let records = match journal_file::read_bytes_if_grown(&dir, self.journal_bytes) {
             // The shim has not written the first record yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            result => result?,
+            result => match result? {
+                Some(bytes) => self.replay_journal(&bytes)?,
+                None => Vec::new(),
+            },
         };
-        let mut records = Vec::new();
-        let replayed = journal::replay_with(&bytes, |seq, record, _| {
-            // The first record has the number 0.
-            if seq > self.sent.records {
-                records.push(record.clone());
-            }
-        });
-        let state = match replayed {
-            Ok(replayed) => replayed.state,
-            Err(journal::JournalError::Empty) => return Ok(false),
-            Err(error) => return Err(ServeError::Request(error.to_string())),
-        };
+        let Some(state) = &self.state else { return Ok(false) };
+        let (is_closed, is_live) = (state.closed.is_some(), state.is_live());
         if !self.is_accepted {
             send(&RemoteMessage::Accepted { at: state.started, wall: state.started_wall })?;
             self.is_accepted = true;
@@ -222,7 +223,25 @@ impl<'r> Follower<'r> {
             send(&RemoteMessage::Record { record: Box::new(record) })?;
         }
         // A crash may have lost the summary of an ended task.
-        Ok(state.closed.is_some() || (!state.is_live() && self.watch.is_finished()))
+        Ok(is_closed || (!is_live && self.watch.is_finished()))
+    }
+
+    /// Updates the state from the journal. Returns the records that the mirror does not have.
+    fn replay_journal(&mut self, bytes: &[u8]) -> Result<Vec<Record>, ServeError> {
+        let mut records = Vec::new();
+        let replayed = journal::replay_with(bytes, |seq, record, _| {
+            // The first record has the number 0.
+            if seq > self.sent.records {
+                records.push(record.clone());
+            }
+        });
+        match replayed {
+            Ok(replayed) => self.state = Some(replayed.state),
+            Err(journal::JournalError::Empty) => {}
+            Err(error) => return Err(ServeError::Request(error.to_string())),
+        }
+        self.journal_bytes = bytes.len() as u64;
+        Ok(records)
     }
 
     /// Sends the output up to its present length. Requests are carried out between its parts.
@@ -271,9 +290,9 @@ impl<'r> Follower<'r> {
                     return Ok(false);
                 }
                 ShimMessage::Output { .. } => self.follows_over = None,
+                ShimMessage::Record { .. } => self.journal_bytes = 0,
                 // The journal has the content of these messages.
-                ShimMessage::Record { .. }
-                | ShimMessage::Why { .. }
+                ShimMessage::Why { .. }
                 | ShimMessage::Usage { .. }
                 | ShimMessage::Done
                 | ShimMessage::Refused { .. }
