@@ -33,6 +33,9 @@ const SSH_OPTIONS: [&str; 6] = [
 /// The search path for ssh if the starter's is unknown.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// The line before the answer to a query.
+const ANSWER_LINE: &str = "siding-answer";
+
 /// Maximum width of a message of ssh, in columns.
 const MESSAGE_COLUMNS: usize = 200;
 
@@ -61,6 +64,41 @@ pub fn siding_command(
     copy: Option<&ProgramCopy>,
     arguments: &[&str],
 ) -> Command {
+    remote_command(executor, &siding_script(executor, copy, arguments))
+}
+
+/// Returns the command like [`siding_command`], for output of siding that [`answer`] finds.
+#[must_use]
+pub fn query_command(
+    executor: &RemoteExecutor,
+    copy: Option<&ProgramCopy>,
+    arguments: &[&str],
+) -> Command {
+    let script = siding_script(executor, copy, arguments);
+    remote_command(executor, &format!("echo {ANSWER_LINE}; {script}"))
+}
+
+/// Returns the part of the output of a [`query_command`] after the text that the startup files of
+/// the remote shell have printed; empty if the command was not reached.
+#[must_use]
+pub fn answer(output: &[u8]) -> &[u8] {
+    let mut rest = output;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let (line, after) = (&rest[..end], &rest[end + 1..]);
+        if line == ANSWER_LINE.as_bytes() {
+            return after;
+        }
+        rest = after;
+    }
+    &[]
+}
+
+/// Returns the script that runs siding with these arguments, or prints that it is missing.
+fn siding_script(
+    executor: &RemoteExecutor,
+    copy: Option<&ProgramCopy>,
+    arguments: &[&str],
+) -> String {
     let program = match (&executor.program, copy) {
         (Some(path), _) => quote_word(path),
         (None, Some(copy)) => format!("\"{}\"", copy.remote_path()),
@@ -68,11 +106,10 @@ pub fn siding_command(
     };
     let arguments = join_quoted(arguments);
     // `command -v` finds a path as well as a name.
-    let script = format!(
+    format!(
         "p={program}; if command -v \"$p\" >/dev/null 2>&1; then exec \"$p\" {arguments}; fi; \
          printf \"{{\\\"say\\\":\\\"missing\\\",\\\"processor\\\":\\\"%s\\\"}}\\n\" \"$(uname -m)\""
-    );
-    remote_command(executor, &script)
+    )
 }
 
 /// Returns the command that stores its standard input as the copy of the program on the remote
@@ -186,6 +223,18 @@ mod tests {
         let message: RemoteMessage = serde_json::from_str(&text).expect("a message");
         let RemoteMessage::Missing { processor } = message else { panic!("{message:?}") };
         assert!(!processor.is_empty());
+    }
+
+    #[test]
+    fn the_answer_follows_text_of_startup_files() {
+        let home = tempfile::tempdir().expect("a directory");
+        let executor = executor(Some("/no such/siding"));
+        let command = query_command(&executor, None, &["ps"]);
+        let (text, _) = run_script(&command, home.path(), b"");
+        let message = answer(text.as_bytes());
+        assert!(message.starts_with(b"{\"say\":\"missing\""), "{text}");
+        assert_eq!(answer(format!("Welcome!\n\n{text}").as_bytes()), message);
+        assert_eq!(answer(b"Welcome!\nno shell"), b"");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use siding_e2e::{Invocation, Sandbox};
 
@@ -30,10 +30,18 @@ impl<'s> FakeSsh<'s> {
     #[track_caller]
     pub(crate) fn replace(&self, script: &str) {
         let new = self.dir.join("new");
-        std::fs::write(&new, format!("#!/bin/sh\n{script}\n")).expect("test directory");
-        std::fs::set_permissions(&new, Permissions::from_mode(0o755)).expect("test path");
+        write_program(&new, script);
         // A program that is being executed cannot be written (`ETXTBSY`).
         std::fs::rename(&new, self.dir.join("ssh")).expect("test directory");
+    }
+
+    /// Sets the path of siding on the machine that the script reaches.
+    #[track_caller]
+    pub(crate) fn set_program(&self, program: &Path) {
+        let text =
+            format!("[executor.build]\nhost = \"remote\"\nprogram = \"{}\"\n", program.display());
+        let path = self.sandbox.home().join(".config/siding/config.toml");
+        std::fs::write(path, text).expect("test directory");
     }
 
     /// Prepares a call of siding that uses the script.
@@ -42,4 +50,11 @@ impl<'s> FakeSsh<'s> {
         let path = variables.into_iter().find(|(name, _)| name == "PATH").expect("it is set").1;
         self.sandbox.siding(args).env("PATH", format!("{}:{path}", self.dir.display()))
     }
+}
+
+/// Writes a program for sh(1).
+#[track_caller]
+pub(crate) fn write_program(path: &Path, script: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{script}\n")).expect("test directory");
+    std::fs::set_permissions(path, Permissions::from_mode(0o755)).expect("test path");
 }

@@ -5,6 +5,7 @@ mod connections;
 mod fake_ssh;
 mod interruptions;
 mod lifetime;
+mod lists;
 mod pending_stops;
 mod results;
 mod ssh_remote;
