@@ -57,6 +57,8 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         now: clock::monotonic_now(),
         wall: clock::unix_now(),
     })?;
+    // Without the new time, a copy of this program may be removed and stored again.
+    let _best_effort = super::program::touch_running_copy();
     let mut requests = RequestReader::default();
     let first = loop {
         match requests.next_request()? {

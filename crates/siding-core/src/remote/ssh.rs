@@ -33,6 +33,9 @@ const SSH_OPTIONS: [&str; 6] = [
 /// The search path for ssh if the starter's is unknown.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// Days after the last use of a copy of the program after which the next installation removes it.
+const MAX_UNUSED_DAYS: u32 = 30;
+
 /// The line before the answer to a query.
 const ANSWER_LINE: &str = "siding-answer";
 
@@ -113,13 +116,17 @@ fn siding_script(
 }
 
 /// Returns the command that stores its standard input as the copy of the program on the remote
-/// machine. A copy that is cut off is discarded.
+/// machine. A copy that is cut off is discarded. Other copies are removed if they were not used for
+/// [`MAX_UNUSED_DAYS`]: a program that is running keeps its file until its end, and a mirror that
+/// needs such a copy later stores it again.
 #[must_use]
 pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command {
     let path = copy.remote_path();
     let script = format!(
         "umask 077; p=\"{path}\"; mkdir -p \"${{p%/*}}\" && cat > \"$p.$$\" && \
-         if [ \"$(wc -c < \"$p.$$\")\" -eq {size} ]; then chmod 700 \"$p.$$\" && mv -f \"$p.$$\" \"$p\"; \
+         if [ \"$(wc -c < \"$p.$$\")\" -eq {size} ]; then chmod 700 \"$p.$$\" && mv -f \"$p.$$\" \"$p\" && \
+         {{ find \"${{p%/*}}\" -type f -name 'siding-*' -atime +{MAX_UNUSED_DAYS} \
+         -mtime +{MAX_UNUSED_DAYS} -exec rm -f {{}} + 2>/dev/null; :; }}; \
          else rm -f \"$p.$$\"; exit 1; fi",
         size = copy.size()
     );
@@ -223,6 +230,42 @@ mod tests {
         let message: RemoteMessage = serde_json::from_str(&text).expect("a message");
         let RemoteMessage::Missing { processor } = message else { panic!("{message:?}") };
         assert!(!processor.is_empty());
+    }
+
+    #[test]
+    fn an_installation_removes_copies_that_were_not_used_for_a_month() {
+        use std::fs::{File, FileTimes};
+        use std::time::{Duration, SystemTime};
+        let home = tempfile::tempdir().expect("a directory");
+        let dir = home.path().join(".cache/siding/bin");
+        std::fs::create_dir_all(&dir).expect("own directory");
+        let now = SystemTime::now();
+        let old = now - Duration::from_secs((u64::from(MAX_UNUSED_DAYS) + 2) * 24 * 60 * 60);
+        for (name, accessed, modified) in [
+            ("siding-0.1.0-1-unused", old, old),
+            ("siding-0.1.0-1-read", now, old),
+            ("siding-0.1.0-1-touched", old, now),
+            ("other", old, old),
+        ] {
+            let file = File::create(dir.join(name)).expect("own directory");
+            let times = FileTimes::new().set_accessed(accessed).set_modified(modified);
+            file.set_times(times).expect("own file");
+        }
+        let copy = ProgramCopy::of_bytes(b"program");
+        let (_, stored) =
+            run_script(&install_command(&executor(None), &copy), home.path(), b"program");
+        assert!(stored);
+        let mut names: Vec<_> = std::fs::read_dir(&dir)
+            .expect("own directory")
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        let own = copy.remote_path();
+        let own = own.rsplit('/').next().expect("a name");
+        let mut expected = ["other", own, "siding-0.1.0-1-read", "siding-0.1.0-1-touched"];
+        expected.sort_unstable();
+        assert_eq!(names, expected);
     }
 
     #[test]
