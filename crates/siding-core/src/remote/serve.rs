@@ -127,11 +127,16 @@ fn follow<'r>(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Opene
 
 /// Sends a message on the standard output.
 fn send(message: &RemoteMessage) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&encode(message)?)?;
+    stdout.flush()
+}
+
+/// Returns the line of a message.
+fn encode(message: &RemoteMessage) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(&line)?;
-    stdout.flush()
+    Ok(line)
 }
 
 /// Copies a task to its mirror.
@@ -153,6 +158,8 @@ struct Follower<'r> {
     /// The forwarded requests whose response has not arrived, each with its own connection to the
     /// shim, because a response does not name its request.
     forwarded: Vec<(u64, ShimConnection)>,
+    /// The requests that no shim has received, and whose response was not sent.
+    refused: Vec<u64>,
 }
 
 impl<'r> Follower<'r> {
@@ -172,6 +179,7 @@ impl<'r> Follower<'r> {
             is_accepted: false,
             follows_over: None,
             forwarded: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -260,15 +268,36 @@ impl<'r> Follower<'r> {
                 break;
             }
             if !piece.is_empty() {
-                send(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
-                io::stdout().lock().write_all(&piece)?;
+                let message = RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() };
+                let mut part = encode(&message)?;
+                part.extend_from_slice(&piece);
+                self.write_part(&part)?;
                 self.sent.bytes += piece.len() as u64;
             }
-            while poll::is_readable(io::stdin().as_fd()) && self.requests.receive()? {
+            self.send_refusals()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a part of the output to the standard output, which has no buffered message. Requests
+    /// are forwarded meanwhile: the mirror may not read, for example because its disk is full, and
+    /// a stop must not wait for that.
+    fn write_part(&mut self, part: &[u8]) -> Result<(), ServeError> {
+        let (stdin, stdout) = (io::stdin(), io::stdout());
+        let mut left = part;
+        while !left.is_empty() {
+            let ready = poll::wait_readable_or_writable(&[stdin.as_fd()], stdout.as_fd(), None)?;
+            if ready.first() == Some(&true) {
+                if !self.requests.receive()? {
+                    return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+                }
                 self.forward_requests()?;
             }
+            if ready.last() == Some(&true) {
+                let block = &left[..left.len().min(poll::PIPE_BLOCK_BYTES)];
+                left = &left[file::write(&stdout, block)?..];
+            }
         }
-        io::stdout().lock().flush()?;
         Ok(())
     }
 
@@ -284,6 +313,7 @@ impl<'r> Follower<'r> {
             return Ok(false);
         }
         self.forward_requests()?;
+        self.send_refusals()?;
         self.pass_responses()?;
         while let Some(message) = self.watch.try_recv()? {
             match message {
@@ -304,7 +334,8 @@ impl<'r> Follower<'r> {
         Ok(true)
     }
 
-    /// Passes the mirror's requests to the shim.
+    /// Passes the mirror's requests to the shim. Sends no message, because a part of the output may
+    /// be incomplete.
     fn forward_requests(&mut self) -> Result<(), ServeError> {
         while let Some(request) = self.requests.next_request()? {
             let RemoteRequest::Forward { number, request } = request else {
@@ -315,10 +346,15 @@ impl<'r> Follower<'r> {
             match link {
                 Some(link) if link.send(&request).is_ok() => self.forwarded.push((number, link)),
                 // The task has ended, or its shim was killed and the next step replaces it.
-                Some(_) | None => send(&refusal(number))?,
+                Some(_) | None => self.refused.push(number),
             }
         }
         Ok(())
+    }
+
+    /// Responds to the requests that no shim has received.
+    fn send_refusals(&mut self) -> io::Result<()> {
+        self.refused.drain(..).try_for_each(|number| send(&refusal(number)))
     }
 
     /// Sends the messages of the shim that respond to forwarded requests.

@@ -3,6 +3,7 @@
 
 mod connections;
 mod fake_ssh;
+mod full_disk;
 mod interruptions;
 mod lifetime;
 mod lists;
