@@ -17,7 +17,8 @@ pub(crate) const HOOK_BLOCKS: u8 = 2;
 pub(crate) const GUARD_ASKS: u8 = 20;
 /// `guard`: the command must not run.
 pub(crate) const GUARD_DENIES: u8 = 21;
-/// `run`: the task continues in the background (`EX_TEMPFAIL` of sysexits.h: try again later).
+/// `run`: the task continues in the background (`EX_TEMPFAIL` of sysexits.h: try again later);
+/// `stop`: the stop is recorded, and follows when the remote machine can be reached.
 pub(crate) const STILL_RUNNING: u8 = 75;
 /// `run`: nothing was started, because the same command already runs in the same directory. Shells
 /// give this code no meaning, and the codes of sysexits.h end at 78.

@@ -222,6 +222,7 @@ impl From<WatchError> for Failure {
             | WatchError::Journal { .. }
             | WatchError::Quarantined { .. }
             | WatchError::Ask { .. }
+            | WatchError::StopPending { .. }
             | WatchError::Io { .. }) => Self::new(other),
         }
     }
@@ -231,6 +232,13 @@ impl From<WaitError> for Failure {
     fn from(error: WaitError) -> Self {
         match error {
             WaitError::Watch(error) => error.into(),
+            WaitError::RemoteProcesses { ref condition, .. } => {
+                let hint = format!(
+                    "wait for a line of its output (`--for output:REGEX`), or start it with \
+                     `siding run --wait-for {condition}`, which is checked on that machine"
+                );
+                Self::new(error).with_hint(hint)
+            }
             other @ (WaitError::Pattern { .. }
             | WaitError::Output { .. }
             | WaitError::Io { .. }) => Self::new(other),

@@ -32,7 +32,7 @@ pub(crate) fn expectations<'v>(
             if !view.is_in_progress() {
                 return Ok(None);
             }
-            history.expectation(&view.command, &view.cwd)
+            history.expectation(&view.command, &view.history_directory())
         };
         views.clone().map(usual).collect::<Result<Vec<_>, _>>()
     });

@@ -106,7 +106,7 @@ impl<'r> TaskProgress<'r> {
         {
             return usual;
         }
-        let usual = run_history::expectation(self.root, &view.command, &view.cwd)
+        let usual = run_history::expectation(self.root, &view.command, &view.history_directory())
             .and_then(|usual| usual.median.exact_ms());
         self.usual = Some((view.task_id, usual));
         usual

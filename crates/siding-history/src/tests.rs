@@ -11,7 +11,8 @@ use rusqlite::Connection;
 use siding_core::store::StateDir;
 use siding_core::store::journal_file::JournalFile;
 use siding_core::sys::{clock, file};
-use siding_model::history::{Quantile, Run};
+use siding_model::executor::RemoteExecutor;
+use siding_model::history::{Quantile, Run, history_directory};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::metrics::Tally;
@@ -46,6 +47,16 @@ impl TestState {
     /// Writes the journal of a task with these events, each with its time in milliseconds. The last
     /// event must end the task, unless the test needs a running task.
     fn add_task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
+        self.add_task_on(None, command, events)
+    }
+
+    /// Like [`Self::add_task`], for a task on an executor.
+    fn add_task_on(
+        &self,
+        executor: Option<RemoteExecutor>,
+        command: &str,
+        events: &[(u64, TaskEvent)],
+    ) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).unwrap();
         let accepted = AcceptedTask {
             format: BASE_FORMAT,
@@ -55,7 +66,7 @@ impl TestState {
             shim: EXITED_PROCESS,
             cgroup: None,
             adopted: None,
-            spec: task_spec(id, command),
+            spec: TaskSpec { executor: executor.map(Box::new), ..task_spec(id, command) },
         };
         let spawned = Record::Event {
             at: MonotonicMs(0),
@@ -254,6 +265,31 @@ fn ingestion_stops_at_its_limit_and_resumes() {
     assert_eq!(state.with_history(|history| history.ingest(&state.root, 2)), 2);
     assert_eq!(state.with_history(|history| history.ingest(&state.root, 2)), 2);
     assert_eq!(state.with_history(|history| history.ingest(&state.root, 2)), 1);
+}
+
+#[test]
+fn runs_on_an_executor_are_another_command() {
+    let state = TestState::new();
+    let executor = RemoteExecutor {
+        name: "build".to_owned(),
+        destination: Some("build".to_owned()),
+        slurm: None,
+        program: None,
+        ssh_variables: vec![],
+    };
+    for _ in 0..3 {
+        state.add_exited_task("make", 10, 0);
+        let ended = leader_ended(0, TreeLiveness::Empty);
+        state.add_task_on(Some(executor.clone()), "make", &[(900, ended)]);
+    }
+    assert_eq!(state.ingest(), 6);
+    assert_eq!(state.median("make"), Some(Quantile::Exact(10)));
+    let directory = history_directory(Some("build"), "/w");
+    let found = state.with_history(|history| history.expectation("make", &directory));
+    assert_eq!(found.map(|found| found.median), Some(Quantile::Exact(900)));
+    let filter = Filter::new(Some("make"), Some(&directory));
+    let runs = state.with_history(|history| history.runs(&filter, NO_LIMIT));
+    assert_eq!(runs.len(), 3, "{runs:?}");
 }
 
 #[test]

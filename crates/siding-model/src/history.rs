@@ -17,7 +17,9 @@ mod view;
 pub use auto_background::{AutoBackground, PlacementRequest, decide_auto_background};
 pub use expectation::{Expectation, MIN_RUNS, RUN_HALF_LIFE};
 pub use known_slow::{SimpleCommand, known_slow_words};
-pub use normalize::{MAX_NORMALIZED_BYTES, normalize_command, normalize_directory};
+pub use normalize::{
+    MAX_NORMALIZED_BYTES, history_directory, normalize_command, normalize_directory,
+};
 pub use quantile::{Quantile, RunSample, quantile};
 pub use run::{Run, RunLength};
 pub use summary::{MAX_RECENT_RUNS, RunSummary};

@@ -145,6 +145,11 @@ impl ToolError {
             Self::Input(InputError::Ended { .. }) => {
                 Some(format!("{} shows its output", dialect.format_tool("output")))
             }
+            Self::Wait(WaitError::RemoteProcesses { condition, .. }) => Some(format!(
+                "wait for `output:REGEX`, or start it with {} and `wait_for` `{condition}`, which \
+                 is checked there",
+                dialect.format_tool("run")
+            )),
             Self::Arguments(_)
             | Self::Store(_)
             | Self::Watch(_)

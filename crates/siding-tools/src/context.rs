@@ -182,7 +182,7 @@ impl ToolContext {
         let shown: &[TaskView] = views;
         let ask = |history: &History| {
             let usual = |view: &TaskView| match view.is_in_progress() {
-                true => history.expectation(&view.command, &view.cwd),
+                true => history.expectation(&view.command, &view.history_directory()),
                 false => Ok(None),
             };
             shown.iter().map(usual).collect::<Result<Vec<_>, _>>()

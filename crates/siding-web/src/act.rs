@@ -123,7 +123,10 @@ fn require_no_fields(body: &[u8]) -> Result<(), ActError> {
 fn stop_task(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
     require_no_fields(body)?;
     let options = StopOptions { requested_by: REQUESTER, grace: None, signal: None };
-    Ok(stop::stop(&context.root, context.program, id, options)?)
+    match stop::stop(&context.root, context.program, id, options) {
+        Err(error @ WatchError::StopPending { .. }) => Err(ActError::conflict(error.to_string())),
+        result => Ok(result?),
+    }
 }
 
 /// Returns the duration in the body of a request to extend a task.

@@ -160,7 +160,7 @@ impl Feed {
             tasks
                 .map(|task| &task.view)
                 .filter(|view| view.is_in_progress())
-                .map(|view| (view.task_id, view.command.clone(), view.cwd.clone()))
+                .map(|view| (view.task_id, view.command.clone(), view.history_directory()))
                 .collect()
         });
         if running.is_empty() {

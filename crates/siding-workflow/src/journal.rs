@@ -108,9 +108,9 @@ pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {
     let steps = workflow.state.step_progress().iter().zip(workflow.state.plan().steps());
     let live = steps.filter_map(|(track, step)| Some((step.id.clone(), track.running?)));
     for (step, live) in live.collect::<Vec<_>>() {
-        let ended = match steps::was_never_started(root, id, live) {
-            Ok(true) => Some((workflow.last_recorded_at, steps::lost_before_start())),
-            Ok(false) => live.task.and_then(|task| {
+        let ended = match steps::end_without_task(root, id, live) {
+            Ok(Some(end)) => Some((workflow.last_recorded_at, end)),
+            Ok(None) => live.task.and_then(|task| {
                 let state = root.task_dir(task).ok()?.read().ok()?.state;
                 Some((state.ended_wall(), steps::step_end(&state, true)?))
             }),

@@ -143,6 +143,7 @@ impl LoadedWorkflow {
             }
             WorkflowRecord::Opened { at, .. }
             | WorkflowRecord::Began { at, .. }
+            | WorkflowRecord::Started { at, .. }
             | WorkflowRecord::Ended { at, .. }
             | WorkflowRecord::Stopping { at, .. }
             | WorkflowRecord::Over { at, .. } => *at,

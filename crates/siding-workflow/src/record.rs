@@ -67,6 +67,16 @@ pub enum WorkflowRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task: Option<TaskId>,
     },
+    /// The task of an attempt is recorded, so the attempt may have run. Without this record, an
+    /// attempt whose task does not exist was never started.
+    Started {
+        /// The wall-clock time at which the record was written.
+        at: UnixMs,
+        /// The id of the step, with the values of its matrix.
+        step: String,
+        /// The number of the attempt, from 1.
+        attempt: u32,
+    },
     /// An attempt has ended.
     Ended {
         /// The wall-clock time at which the record was written.

@@ -131,11 +131,12 @@ impl WorkflowRunner<'_, '_> {
         let tracks = self.journal.workflow.state.step_progress().iter().enumerate();
         let live: Vec<_> = tracks.filter_map(|(at, track)| Some((at, track.running?))).collect();
         for (at, live) in live {
-            let is_unborn = steps::was_never_started(self.root, self.id, live)?;
-            let Some(task) = live.task.filter(|_| !is_unborn) else {
-                self.record_end(at, live.attempt, steps::lost_before_start(), None)?;
+            if let Some(end) = steps::end_without_task(self.root, self.id, live)? {
+                self.record_end(at, live.attempt, end, None)?;
                 continue;
-            };
+            }
+            // Without an id, the attempt has ended without a task.
+            let Some(task) = live.task else { continue };
             let watch = TaskWatch::open(self.root, SELF_EXE, task).map_err(RunError::from)?;
             let state = watch.state();
             let running = RunningStep {
@@ -266,13 +267,24 @@ impl WorkflowRunner<'_, '_> {
                     | ShimEvent::Running
                     | ShimEvent::OutputGrown
                     | ShimEvent::RequestDone
-                    | ShimEvent::MayBeNewShim
-                    | ShimEvent::Nothing,
-                ) => {}
+                    | ShimEvent::MayBeNewShim,
+                ) => self.record_started(at)?,
+                Ok(ShimEvent::Nothing) => {}
                 Err(error) => self.record_end(at, attempt, steps::failed_watch(&error), None)?,
             }
         }
         Ok(())
+    }
+
+    /// Records that the task of a step's attempt is recorded, unless that was recorded before. The
+    /// task may be removed while no runner exists, and must then not count as never started.
+    fn record_started(&mut self, at: usize) -> Result<(), WorkflowError> {
+        let state = &self.journal.workflow.state;
+        let Some(live) = state.step_progress()[at].running.filter(|live| !live.is_started) else {
+            return Ok(());
+        };
+        let (step, attempt) = (state.plan().steps()[at].id.clone(), live.attempt);
+        self.journal.add_record(&WorkflowRecord::Started { at: clock::unix_now(), step, attempt })
     }
 
     /// Records the end of a step's attempt if its task has ended.

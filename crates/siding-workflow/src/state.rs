@@ -24,6 +24,8 @@ pub struct RunningAttempt {
     pub attempt: u32,
     /// The task of the attempt; `None` if the task's specification could not be built.
     pub task: Option<TaskId>,
+    /// Whether the task is known to have been recorded.
+    pub is_started: bool,
 }
 
 /// The attempts of a step so far.
@@ -137,11 +139,15 @@ impl WorkflowState {
                 }
                 Ok(())
             }
-            (WorkflowRecord::Ended { step, attempt, .. }, None) => {
+            (
+                WorkflowRecord::Started { step, attempt, .. }
+                | WorkflowRecord::Ended { step, attempt, .. },
+                None,
+            ) => {
                 let live = self.progress[self.step_index(step)?].running;
                 if live.is_none_or(|live| live.attempt != *attempt) {
                     return misfit(format!(
-                        "attempt {attempt} of `{step}` ends but is not running"
+                        "a record about attempt {attempt} of `{step}`, which is not running"
                     ));
                 }
                 Ok(())
@@ -166,8 +172,15 @@ impl WorkflowState {
                 let place = self.step_index(step)?;
                 let track = &mut self.progress[place];
                 track.attempts_started = *attempt;
-                track.running = Some(RunningAttempt { attempt: *attempt, task: *task });
-                (track.task, track.started_at, track.ended_at) = (*task, Some(*at), None);
+                let (attempt, task) = (*attempt, *task);
+                track.running = Some(RunningAttempt { attempt, task, is_started: false });
+                (track.task, track.started_at, track.ended_at) = (task, Some(*at), None);
+            }
+            WorkflowRecord::Started { step, .. } => {
+                let place = self.step_index(step)?;
+                if let Some(running) = &mut self.progress[place].running {
+                    running.is_started = true;
+                }
             }
             WorkflowRecord::Ended { at, step, end, .. } => {
                 let place = self.step_index(step)?;

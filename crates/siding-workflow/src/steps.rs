@@ -74,22 +74,27 @@ fn labels(workflow: TaskId, step: &WorkflowStep) -> Vec<(String, String)> {
     labels.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// Repairs the task of a recorded attempt, and returns whether the task was never started.
-pub(super) fn was_never_started(
+/// Repairs the task of a recorded attempt. Returns how the attempt ended if it has no task.
+pub(super) fn end_without_task(
     root: &StateDir,
     id: TaskId,
     live: RunningAttempt,
-) -> Result<bool, WorkflowError> {
-    let Some(task) = live.task else { return Ok(true) };
-    let io = |source| WorkflowError::Io { id, doing: "read the boot id", source };
-    let recovery = Recovery::new(root, SELF_EXE).map_err(io)?;
-    let found = recovery.recover_task(task).map_err(|error| RunError::Watch(error.into()))?;
-    Ok(matches!(found, RecoveryOutcome::NeverRecorded))
-}
-
-/// Returns the end of an attempt whose task was never started.
-pub(super) fn lost_before_start() -> StepEnd {
-    StepEnd::Lost { why: "its task was never started".to_owned() }
+) -> Result<Option<StepEnd>, WorkflowError> {
+    if let Some(task) = live.task {
+        let io = |source| WorkflowError::Io { id, doing: "read the boot id", source };
+        let recovery = Recovery::new(root, SELF_EXE).map_err(io)?;
+        let found = recovery.recover_task(task).map_err(|error| RunError::Watch(error.into()))?;
+        if !matches!(found, RecoveryOutcome::NeverRecorded) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(if live.is_started {
+        // The step may have succeeded, and would run a second time.
+        let why = "its result is unknown, because its task was removed";
+        StepEnd::Failed { why: why.to_owned(), again: false }
+    } else {
+        StepEnd::Lost { why: "its task was never started".to_owned() }
+    }))
 }
 
 /// Returns the end of an attempt whose task cannot be started or watched.

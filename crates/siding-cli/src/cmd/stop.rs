@@ -6,6 +6,7 @@ use std::time::Duration;
 use siding_core::store::StateDir;
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::view::ViewDetail;
+use siding_core::task::watch::WatchError;
 use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Coverage;
@@ -32,7 +33,8 @@ const REASON_COLUMNS: usize = 400;
 /// Stops tasks and everything they started.
 ///
 /// Sends the termination signal to the whole process tree, kills what is left after the grace, and
-/// reports what it ended. Fails unless it is proven that nothing is left.
+/// reports what it ended. Fails unless it is proven that nothing is left. If the machine of a task
+/// cannot be reached, records the stop, which follows later, and returns 75.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -72,17 +74,14 @@ impl Args {
         if self.all && ids.is_empty() {
             errln!("siding: no task is running");
         }
-        let (mut tasks, mut had_ended) = (Vec::new(), Vec::new());
+        let mut results = Vec::new();
         // Up to `MAX_WAITING_THREADS` tasks are stopped concurrently, so that their graces
         // overlap.
         for result in
             parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {
             match result {
-                Ok(result) => {
-                    had_ended.push(result.had_ended);
-                    tasks.push(result.task);
-                }
+                Ok(result) => results.push(result),
                 Err(failure) => {
                     failures += 1;
                     failure.report();
@@ -90,33 +89,45 @@ impl Args {
             }
         }
         let views: Vec<TaskView> =
-            tasks.iter().map(|task| task.view(&root, ViewDetail::Full)).collect();
-        let reader = if self.json {
-            match views.as_slice() {
-                [view] if !self.all && self.ids.len() == 1 => render::json::print_to_reader(view)?,
-                views => render::json::print_to_reader(&views)?,
-            }
-        } else {
-            let results = views.iter().zip(had_ended);
-            out::print(
-                &results.map(|(view, ended)| format_result(view, ended)).collect::<String>(),
-            )?
-        };
+            results.iter().map(|result| result.task.view(&root, ViewDetail::Full)).collect();
+        let reader = self.print(&results, &views)?;
         if reader == out::ReaderState::Connected {
             // The caller has received the outcome, so the agent of the caller's session needs no
-            // notice.
-            tasks
-                .iter()
-                .for_each(|task| context::mark_consumed(&root, &task.state, Coverage::Status));
+            // notice. A task whose stop is pending has none yet.
+            for result in results.iter().filter(|result| result.pending.is_none()) {
+                context::mark_consumed(&root, &result.task.state, Coverage::Status);
+            }
         }
         let has_left = views
             .iter()
             .any(|view| view.stop_report.as_ref().is_some_and(|report| !report.is_complete()));
-        Ok(if failures > 0 || has_left {
-            ExitCode::from(exit::SIDING_FAILED)
+        Ok(ExitCode::from(if failures > 0 || has_left {
+            exit::SIDING_FAILED
+        } else if results.iter().any(|result| result.pending.is_some()) {
+            exit::STILL_RUNNING
         } else {
-            ExitCode::SUCCESS
-        })
+            0
+        }))
+    }
+
+    /// Prints the results, whose tasks have these views.
+    fn print(
+        &self,
+        results: &[StopResult],
+        views: &[TaskView],
+    ) -> Result<out::ReaderState, Failure> {
+        if !self.json {
+            let results = views.iter().zip(results);
+            let text = results.map(|(view, result)| format_result(view, result));
+            return out::print(&text.collect::<String>());
+        }
+        for pending in results.iter().filter_map(|result| result.pending.as_ref()) {
+            errln!("siding: {}", one_line(pending, REASON_COLUMNS));
+        }
+        match views {
+            [view] if !self.all && self.ids.len() == 1 => render::json::print_to_reader(view),
+            views => render::json::print_to_reader(&views),
+        }
     }
 
     /// Returns the tasks to stop, and the number of failures: ids that do not match exactly one
@@ -154,8 +165,14 @@ impl Args {
     fn stop_task(&self, root: &StateDir, id: TaskId) -> Result<StopResult, Failure> {
         let had_ended = Task::read(root, id).is_ok_and(|task| !task.state.is_live());
         let options = StopOptions { requested_by: "user", grace: self.grace, signal: self.signal };
-        stop::stop(root, SHIM_PROGRAM, id, options)?;
-        Ok(StopResult { task: Task::read(root, id)?, had_ended })
+        let pending = match stop::stop(root, SHIM_PROGRAM, id, options) {
+            Err(error @ WatchError::StopPending { .. }) => Some(error.to_string()),
+            result => {
+                result?;
+                None
+            }
+        };
+        Ok(StopResult { task: Task::read(root, id)?, had_ended, pending })
     }
 }
 
@@ -179,13 +196,23 @@ struct StopResult {
     task: Task,
     /// Whether the task had ended before the call.
     had_ended: bool,
+    /// The message about a stop that is recorded and follows later: of this task, or of one that it
+    /// has started.
+    pending: Option<String>,
 }
 
 /// Formats the result for one task, at most 80 columns wide. For a task that had ended before the
 /// call, this is only its outcome, unless something of the task may still be left.
-fn format_result(view: &TaskView, had_ended: bool) -> String {
+fn format_result(view: &TaskView, result: &StopResult) -> String {
+    if let Some(pending) = &result.pending {
+        let line = format!("{}\n", one_line(pending, REASON_COLUMNS));
+        let pending = wrap_message(&line, stdout::text_columns());
+        // The task itself may have ended, unlike one that it has started.
+        let stopped = view.outcome.as_ref().map_or_else(String::new, |_| format_stopped(view));
+        return stopped + &pending;
+    }
     let is_complete = view.stop_report.as_ref().is_none_or(StopReport::is_complete);
-    if !had_ended || !is_complete {
+    if !result.had_ended || !is_complete {
         return format_stopped(view);
     }
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);

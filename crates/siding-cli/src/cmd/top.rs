@@ -91,7 +91,7 @@ fn usual_durations(root: &StateDir, views: &[TaskView]) -> Vec<(TaskId, Expectat
     let found = siding_history::query_best_effort(root, |history| {
         let mut found = Vec::new();
         for view in views {
-            if let Some(usual) = history.expectation(&view.command, &view.cwd)? {
+            if let Some(usual) = history.expectation(&view.command, &view.history_directory())? {
                 found.push((view.task_id, usual));
             }
         }

@@ -44,9 +44,9 @@ pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorC
         Err(error) => result.error = Some(error),
     }
     if result.version.is_some() {
-        let mut doctor = ssh::siding_command(executor, copy, &["doctor", "--json"]);
+        let mut doctor = ssh::query_command(executor, copy, &["doctor", "--json"]);
         match run(doctor.stdin(Stdio::null())) {
-            Ok(output) => result.weaker = weaker_features(&output),
+            Ok(output) => result.weaker = weaker_features(ssh::answer(&output)),
             Err(error) => result.error = Some(error),
         }
     }

@@ -1,9 +1,11 @@
 //! The copy of this program on a remote machine.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use siding_model::record;
@@ -22,6 +24,9 @@ const CHECKSUM_FILE: &str = "program-checksum";
 
 /// Maximum size of that file, in bytes.
 const MAX_CHECKSUM_FILE_BYTES: usize = 4096;
+
+/// Age of the modification time from which a copy that is used gets a new one.
+const MIN_TOUCH_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The identity of the program that is copied to remote machines: a copy with another content has
 /// another path there.
@@ -118,9 +123,39 @@ impl ProgramCopy {
     /// # Errors
     ///
     /// The I/O error of the system call.
-    pub fn open() -> io::Result<std::fs::File> {
-        std::fs::File::open(OWN_PROGRAM)
+    pub fn open() -> io::Result<File> {
+        File::open(OWN_PROGRAM)
     }
+}
+
+/// Gives the running program a new modification time once a day if another machine has stored it,
+/// so that the next installation does not remove it as unused. Its access time is not enough: a
+/// file system that is mounted with `noatime` keeps none.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub(super) fn touch_running_copy() -> io::Result<()> {
+    if is_copy_path(&std::fs::read_link(OWN_PROGRAM)?) {
+        touch_if_old(&File::open(OWN_PROGRAM)?)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a path is one of [`ProgramCopy::remote_path`].
+fn is_copy_path(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    path.parent().is_some_and(|dir| dir.ends_with("siding/bin"))
+        && name.to_string_lossy().starts_with("siding-")
+}
+
+fn touch_if_old(file: &File) -> io::Result<()> {
+    let modified = file.metadata()?.modified()?;
+    // A time in the future has no age.
+    if modified.elapsed().is_ok_and(|age| age >= MIN_TOUCH_AGE) {
+        file.set_modified(SystemTime::now())?;
+    }
+    Ok(())
 }
 
 fn read_remembered(root: &StateDir) -> Option<RememberedChecksum> {
@@ -154,5 +189,23 @@ mod tests {
         let wrong = ProgramCopy::of_bytes(b"other");
         remember(&root, &RememberedChecksum { file: other, copy: wrong }).expect("own directory");
         assert_eq!(ProgramCopy::of_running_program(&root).expect("readable"), copy);
+    }
+
+    #[test]
+    fn only_an_old_copy_gets_a_new_time() {
+        let path = |text: &str| is_copy_path(Path::new(text));
+        assert!(path("/home/me/.cache/siding/bin/siding-0.1.0-5-0123abcd"));
+        assert!(!path("/usr/bin/siding") && !path("/usr/bin/siding-0.1.0"));
+        assert!(!path("/home/me/.cache/siding/bin/other"));
+        let temporary = tempfile::tempdir().expect("a directory");
+        let file = File::create(temporary.path().join("copy")).expect("own directory");
+        let modified = || file.metadata().and_then(|facts| facts.modified()).expect("own file");
+        let recent = SystemTime::now() - Duration::from_secs(3_600);
+        for (time, is_kept) in [(recent, true), (recent - MIN_TOUCH_AGE, false)] {
+            file.set_modified(time).expect("own file");
+            let before = modified();
+            touch_if_old(&file).expect("own file");
+            assert_eq!(modified() == before, is_kept);
+        }
     }
 }

@@ -9,8 +9,9 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use siding_model::id::TaskId;
-use siding_model::journal;
+use siding_model::journal::{self, TaskState};
 use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::record::Record;
 use siding_model::remote::{
     MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };
@@ -57,6 +58,8 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         now: clock::monotonic_now(),
         wall: clock::unix_now(),
     })?;
+    // Without the new time, a copy of this program may be removed and stored again.
+    let _best_effort = super::program::touch_running_copy();
     let mut requests = RequestReader::default();
     let first = loop {
         match requests.next_request()? {
@@ -133,11 +136,16 @@ fn follow<'r>(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Result<Opene
 
 /// Sends a message on the standard output.
 pub(super) fn send(message: &RemoteMessage) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&encode(message)?)?;
+    stdout.flush()
+}
+
+/// Returns the line of a message.
+fn encode(message: &RemoteMessage) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(&line)?;
-    stdout.flush()
+    Ok(line)
 }
 
 /// Copies a task to its mirror.
@@ -147,6 +155,10 @@ struct Follower<'r> {
     requests: RequestReader,
     /// The part that the mirror has.
     sent: RemotePosition,
+    /// Size of the journal when it was last read, in bytes; zero if it must be read again.
+    journal_bytes: u64,
+    /// The state from the journal; `None` until the first record was read.
+    state: Option<TaskState>,
     /// Whether the mirror knows that the task is recorded.
     is_accepted: bool,
     /// The connection to the shim over which the next growth of the output is announced, as the
@@ -155,6 +167,8 @@ struct Follower<'r> {
     /// The forwarded requests whose response has not arrived, each with its own connection to the
     /// shim, because a response does not name its request.
     forwarded: Vec<(u64, ShimConnection)>,
+    /// The requests that no shim has received, and whose response was not sent.
+    refused: Vec<u64>,
 }
 
 impl<'r> Follower<'r> {
@@ -169,9 +183,12 @@ impl<'r> Follower<'r> {
             watch,
             requests,
             sent,
+            journal_bytes: 0,
+            state: None,
             is_accepted: false,
             follows_over: None,
             forwarded: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -203,23 +220,17 @@ impl<'r> Follower<'r> {
     /// was sent.
     fn send_news(&mut self) -> Result<bool, ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
-        let bytes = match journal_file::read_bytes(&dir) {
+        // Output grows far more often than the journal, which is replayed as a whole.
+        let records = match journal_file::read_bytes_if_grown(&dir, self.journal_bytes) {
             // The shim has not written the first record yet.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            result => result?,
+            result => match result? {
+                Some(bytes) => self.replay_journal(&bytes)?,
+                None => Vec::new(),
+            },
         };
-        let mut records = Vec::new();
-        let replayed = journal::replay_with(&bytes, |seq, record, _| {
-            // The first record has the number 0.
-            if seq > self.sent.records {
-                records.push(record.clone());
-            }
-        });
-        let state = match replayed {
-            Ok(replayed) => replayed.state,
-            Err(journal::JournalError::Empty) => return Ok(false),
-            Err(error) => return Err(ServeError::Request(error.to_string())),
-        };
+        let Some(state) = &self.state else { return Ok(false) };
+        let (is_closed, is_live) = (state.closed.is_some(), state.is_live());
         if !self.is_accepted {
             send(&RemoteMessage::Accepted { at: state.started, wall: state.started_wall })?;
             self.is_accepted = true;
@@ -231,7 +242,25 @@ impl<'r> Follower<'r> {
             send(&RemoteMessage::Record { record: Box::new(record) })?;
         }
         // A crash may have lost the summary of an ended task.
-        Ok(state.closed.is_some() || (!state.is_live() && self.watch.is_finished()))
+        Ok(is_closed || (!is_live && self.watch.is_finished()))
+    }
+
+    /// Updates the state from the journal. Returns the records that the mirror does not have.
+    fn replay_journal(&mut self, bytes: &[u8]) -> Result<Vec<Record>, ServeError> {
+        let mut records = Vec::new();
+        let replayed = journal::replay_with(bytes, |seq, record, _| {
+            // The first record has the number 0.
+            if seq > self.sent.records {
+                records.push(record.clone());
+            }
+        });
+        match replayed {
+            Ok(replayed) => self.state = Some(replayed.state),
+            Err(journal::JournalError::Empty) => {}
+            Err(error) => return Err(ServeError::Request(error.to_string())),
+        }
+        self.journal_bytes = bytes.len() as u64;
+        Ok(records)
     }
 
     /// Sends the output up to its present length. Requests are carried out between its parts.
@@ -248,15 +277,36 @@ impl<'r> Follower<'r> {
                 break;
             }
             if !piece.is_empty() {
-                send(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
-                io::stdout().lock().write_all(&piece)?;
+                let message = RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() };
+                let mut part = encode(&message)?;
+                part.extend_from_slice(&piece);
+                self.write_part(&part)?;
                 self.sent.bytes += piece.len() as u64;
             }
-            while poll::is_readable(io::stdin().as_fd()) && self.requests.receive()? {
+            self.send_refusals()?;
+        }
+        Ok(())
+    }
+
+    /// Writes a part of the output to the standard output, which has no buffered message. Requests
+    /// are forwarded meanwhile: the mirror may not read, for example because its disk is full, and
+    /// a stop must not wait for that.
+    fn write_part(&mut self, part: &[u8]) -> Result<(), ServeError> {
+        let (stdin, stdout) = (io::stdin(), io::stdout());
+        let mut left = part;
+        while !left.is_empty() {
+            let ready = poll::wait_readable_or_writable(&[stdin.as_fd()], stdout.as_fd(), None)?;
+            if ready.first() == Some(&true) {
+                if !self.requests.receive()? {
+                    return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+                }
                 self.forward_requests()?;
             }
+            if ready.last() == Some(&true) {
+                let block = &left[..left.len().min(poll::PIPE_BLOCK_BYTES)];
+                left = &left[file::write(&stdout, block)?..];
+            }
         }
-        io::stdout().lock().flush()?;
         Ok(())
     }
 
@@ -272,6 +322,7 @@ impl<'r> Follower<'r> {
             return Ok(false);
         }
         self.forward_requests()?;
+        self.send_refusals()?;
         self.pass_responses()?;
         while let Some(message) = self.watch.try_recv()? {
             match message {
@@ -280,9 +331,9 @@ impl<'r> Follower<'r> {
                     return Ok(false);
                 }
                 ShimMessage::Output { .. } => self.follows_over = None,
+                ShimMessage::Record { .. } => self.journal_bytes = 0,
                 // The journal has the content of these messages.
-                ShimMessage::Record { .. }
-                | ShimMessage::Why { .. }
+                ShimMessage::Why { .. }
                 | ShimMessage::Usage { .. }
                 | ShimMessage::Done
                 | ShimMessage::Refused { .. }
@@ -292,7 +343,8 @@ impl<'r> Follower<'r> {
         Ok(true)
     }
 
-    /// Passes the mirror's requests to the shim.
+    /// Passes the mirror's requests to the shim. Sends no message, because a part of the output may
+    /// be incomplete.
     fn forward_requests(&mut self) -> Result<(), ServeError> {
         while let Some(request) = self.requests.next_request()? {
             let RemoteRequest::Forward { number, request } = request else {
@@ -303,10 +355,15 @@ impl<'r> Follower<'r> {
             match link {
                 Some(link) if link.send(&request).is_ok() => self.forwarded.push((number, link)),
                 // The task has ended, or its shim was killed and the next step replaces it.
-                Some(_) | None => send(&refusal(number))?,
+                Some(_) | None => self.refused.push(number),
             }
         }
         Ok(())
+    }
+
+    /// Responds to the requests that no shim has received.
+    fn send_refusals(&mut self) -> io::Result<()> {
+        self.refused.drain(..).try_for_each(|number| send(&refusal(number)))
     }
 
     /// Sends the messages of the shim that respond to forwarded requests.

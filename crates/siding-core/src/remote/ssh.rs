@@ -34,6 +34,12 @@ const SSH_OPTIONS: [&str; 6] = [
 /// The search path for ssh if the starter's is unknown.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
+/// Days after the last use of a copy of the program after which the next installation removes it.
+const MAX_UNUSED_DAYS: u32 = 30;
+
+/// The line before the answer to a query.
+const ANSWER_LINE: &str = "siding-answer";
+
 /// Maximum width of a message of ssh, in columns.
 const MESSAGE_COLUMNS: usize = 200;
 
@@ -73,6 +79,41 @@ pub fn siding_command(
     copy: Option<&ProgramCopy>,
     arguments: &[&str],
 ) -> Command {
+    remote_command(executor, &siding_script(executor, copy, arguments))
+}
+
+/// Returns the command like [`siding_command`], for output of siding that [`answer`] finds.
+#[must_use]
+pub fn query_command(
+    executor: &RemoteExecutor,
+    copy: Option<&ProgramCopy>,
+    arguments: &[&str],
+) -> Command {
+    let script = siding_script(executor, copy, arguments);
+    remote_command(executor, &format!("echo {ANSWER_LINE}; {script}"))
+}
+
+/// Returns the part of the output of a [`query_command`] after the text that the startup files of
+/// the remote shell have printed; empty if the command was not reached.
+#[must_use]
+pub fn answer(output: &[u8]) -> &[u8] {
+    let mut rest = output;
+    while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+        let (line, after) = (&rest[..end], &rest[end + 1..]);
+        if line == ANSWER_LINE.as_bytes() {
+            return after;
+        }
+        rest = after;
+    }
+    &[]
+}
+
+/// Returns the script that runs siding with these arguments, or prints that it is missing.
+fn siding_script(
+    executor: &RemoteExecutor,
+    copy: Option<&ProgramCopy>,
+    arguments: &[&str],
+) -> String {
     let program = match (&executor.program, copy) {
         (Some(path), _) => quote_word(path),
         (None, Some(copy)) => format!("\"{}\"", copy.remote_path()),
@@ -80,21 +121,24 @@ pub fn siding_command(
     };
     let arguments = join_quoted(arguments);
     // `command -v` finds a path as well as a name.
-    let script = format!(
+    format!(
         "p={program}; if command -v \"$p\" >/dev/null 2>&1; then exec \"$p\" {arguments}; fi; \
          printf \"{{\\\"say\\\":\\\"missing\\\",\\\"processor\\\":\\\"%s\\\"}}\\n\" \"$(uname -m)\""
-    );
-    remote_command(executor, &script)
+    )
 }
 
 /// Returns the command that stores its standard input as the copy of the program on the remote
-/// machine. A copy that is cut off is discarded.
+/// machine. A copy that is cut off is discarded. Other copies are removed if they were not used for
+/// [`MAX_UNUSED_DAYS`]: a program that is running keeps its file until its end, and a mirror that
+/// needs such a copy later stores it again.
 #[must_use]
 pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command {
     let path = copy.remote_path();
     let script = format!(
         "umask 077; p=\"{path}\"; mkdir -p \"${{p%/*}}\" && cat > \"$p.$$\" && \
-         if [ \"$(wc -c < \"$p.$$\")\" -eq {size} ]; then chmod 700 \"$p.$$\" && mv -f \"$p.$$\" \"$p\"; \
+         if [ \"$(wc -c < \"$p.$$\")\" -eq {size} ]; then chmod 700 \"$p.$$\" && mv -f \"$p.$$\" \"$p\" && \
+         {{ find \"${{p%/*}}\" -type f -name 'siding-*' -atime +{MAX_UNUSED_DAYS} \
+         -mtime +{MAX_UNUSED_DAYS} -exec rm -f {{}} + 2>/dev/null; :; }}; \
          else rm -f \"$p.$$\"; exit 1; fi",
         size = copy.size()
     );
@@ -199,6 +243,54 @@ mod tests {
         let message: RemoteMessage = serde_json::from_str(&text).expect("a message");
         let RemoteMessage::Missing { processor } = message else { panic!("{message:?}") };
         assert!(!processor.is_empty());
+    }
+
+    #[test]
+    fn an_installation_removes_copies_that_were_not_used_for_a_month() {
+        use std::fs::{File, FileTimes};
+        use std::time::{Duration, SystemTime};
+        let home = tempfile::tempdir().expect("a directory");
+        let dir = home.path().join(".cache/siding/bin");
+        std::fs::create_dir_all(&dir).expect("own directory");
+        let now = SystemTime::now();
+        let old = now - Duration::from_secs((u64::from(MAX_UNUSED_DAYS) + 2) * 24 * 60 * 60);
+        for (name, accessed, modified) in [
+            ("siding-0.1.0-1-unused", old, old),
+            ("siding-0.1.0-1-read", now, old),
+            ("siding-0.1.0-1-touched", old, now),
+            ("other", old, old),
+        ] {
+            let file = File::create(dir.join(name)).expect("own directory");
+            let times = FileTimes::new().set_accessed(accessed).set_modified(modified);
+            file.set_times(times).expect("own file");
+        }
+        let copy = ProgramCopy::of_bytes(b"program");
+        let (_, stored) =
+            run_script(&install_command(&executor(None), &copy), home.path(), b"program");
+        assert!(stored);
+        let mut names: Vec<_> = std::fs::read_dir(&dir)
+            .expect("own directory")
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        let own = copy.remote_path();
+        let own = own.rsplit('/').next().expect("a name");
+        let mut expected = ["other", own, "siding-0.1.0-1-read", "siding-0.1.0-1-touched"];
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_answer_follows_text_of_startup_files() {
+        let home = tempfile::tempdir().expect("a directory");
+        let executor = executor(Some("/no such/siding"));
+        let command = query_command(&executor, None, &["ps"]);
+        let (text, _) = run_script(&command, home.path(), b"");
+        let message = answer(text.as_bytes());
+        assert!(message.starts_with(b"{\"say\":\"missing\""), "{text}");
+        assert_eq!(answer(format!("Welcome!\n\n{text}").as_bytes()), message);
+        assert_eq!(answer(b"Welcome!\nno shell"), b"");
     }
 
     #[test]

@@ -194,3 +194,46 @@ pub fn read_bytes(dir: impl AsFd) -> io::Result<Vec<u8>> {
     let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::Read)?;
     file::read_to_end(fd.as_fd(), MAX_JOURNAL_BYTES)
 }
+
+/// Reads the bytes of the journal in `dir` like [`read_bytes`]. Returns `None` if the journal has
+/// `known_bytes` bytes, because a journal grows with each record, except when a record replaces one
+/// of the same length of which a full disk has kept a part.
+///
+/// # Errors
+///
+/// The errors of [`read_bytes`].
+pub fn read_bytes_if_grown(dir: impl AsFd, known_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::Read)?;
+    if file::metadata(&fd)?.len == known_bytes {
+        return Ok(None);
+    }
+    file::read_to_end(fd.as_fd(), MAX_JOURNAL_BYTES).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::lifecycle::TaskEvent;
+    use siding_model::process::MonotonicMs;
+
+    use super::*;
+
+    #[test]
+    fn only_a_journal_that_has_grown_is_read_again() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let dir = std::fs::File::open(temporary.path()).expect("own directory");
+        let missing = read_bytes_if_grown(&dir, 0).expect_err("there is no journal");
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let mut journal = JournalFile::create(&dir).expect("own directory");
+        let record = Record::Event { at: MonotonicMs(1), event: TaskEvent::TreeEmpty };
+        let mut known_bytes = 0;
+        for _ in 0..2 {
+            journal.append(std::slice::from_ref(&record)).expect("there is space");
+            let bytes = read_bytes_if_grown(&dir, known_bytes).expect("readable");
+            let bytes = bytes.expect("it has grown");
+            assert_eq!(bytes, read_bytes(&dir).expect("readable"));
+            known_bytes = bytes.len() as u64;
+            // The reserve behind the record is not content.
+            assert_eq!(read_bytes_if_grown(&dir, known_bytes).expect("readable"), None);
+        }
+    }
+}

@@ -15,6 +15,7 @@ use crate::parallel;
 use crate::session;
 use crate::store::journal_file::JournalReadError;
 use crate::store::{StateDir, StoreError};
+use crate::task::shim_client::ShimRequestError;
 use crate::task::watch::{TaskWatch, WatchError};
 use crate::task::workflow_steps::WorkflowTask;
 
@@ -50,7 +51,8 @@ pub struct StopOptions<'h> {
 ///
 /// # Errors
 ///
-/// [`WatchError`].
+/// [`WatchError`]. With [`WatchError::StopPending`], everything is stopped except for tasks whose
+/// remote machine is not reachable: their stops are recorded, and follow later.
 pub fn stop(
     root: &StateDir,
     program: &CStr,
@@ -99,12 +101,24 @@ fn stop_until_none_left(
         let unread = unread.filter(|result| {
             !matches!(result, Err(WatchError::Journal { source: JournalReadError::Content(_), .. }))
         });
-        result = stops.into_iter().chain(unread).fold(result, Result::and);
+        result = stops.into_iter().chain(unread).fold(result, first_failure);
         if left.specs.is_empty() {
             break;
         }
     }
     result
+}
+
+/// Returns the first error, but a pending stop only if nothing else has failed.
+fn first_failure(
+    first: Result<(), WatchError>,
+    second: Result<(), WatchError>,
+) -> Result<(), WatchError> {
+    match first {
+        Err(WatchError::StopPending { .. }) if second.is_err() => second,
+        Err(error) => Err(error),
+        Ok(()) => second,
+    }
 }
 
 /// The result of [`list_running`].
@@ -195,7 +209,7 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
 ///
 /// # Errors
 ///
-/// [`WatchError`].
+/// [`WatchError`]. [`WatchError::StopPending`] if the remote machine of the task is not reachable.
 pub fn stop_one(
     root: &StateDir,
     program: &CStr,
@@ -213,8 +227,31 @@ pub fn stop_one(
         grace_ms: options.grace.map(duration_ms),
         signal: options.signal,
     };
-    watch.request(&request, duration_ms(grace.saturating_add(STOP_OVERHEAD)))?;
-    Ok(true)
+    match watch.request(&request, duration_ms(grace.saturating_add(STOP_OVERHEAD))) {
+        Err(WatchError::Ask { id, source }) => {
+            Err(pending_stop(&watch, &source).unwrap_or(WatchError::Ask { id, source }))
+        }
+        result => result.map(|_| true),
+    }
+}
+
+/// Returns the error about a stop that the mirror of a task has recorded, and that the remote task
+/// has not. `None` if no stop is pending, so that the request has failed. A mirror refuses to wait
+/// for a machine that is not reachable, but only after the record.
+fn pending_stop(watch: &TaskWatch<'_>, error: &ShimRequestError) -> Option<WatchError> {
+    let (_, state) = watch.state().ok()?;
+    state.remote.as_ref().filter(|_| state.is_live())?.pending_stop.as_ref()?;
+    let why = match error {
+        ShimRequestError::Refused { why } => why.clone(),
+        ShimRequestError::TimedOut { .. }
+        | ShimRequestError::Disconnected
+        | ShimRequestError::Io(_) => {
+            "its machine has not confirmed it; the stop is recorded, and is requested again over \
+             each new connection"
+                .to_owned()
+        }
+    };
+    Some(WatchError::StopPending { id: watch.id(), why })
 }
 
 fn duration_ms(duration: Duration) -> u64 {
@@ -290,6 +327,24 @@ mod tests {
         let all: Vec<TaskId> = specs.iter().map(|spec| spec.task_id).collect();
         assert_eq!(stopped.into_inner(), all);
         assert!(result.is_err_and(|error| error.to_string().contains(&all[0].to_string())));
+    }
+
+    #[test]
+    fn a_failed_stop_is_reported_rather_than_a_pending_one() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let id = root.new_id(TaskKind::LocalBash).expect("an id");
+        let pending = || Err(WatchError::StopPending { id, why: "pending".to_owned() });
+        let failed = || {
+            let source = io::ErrorKind::TimedOut.into();
+            Err(WatchError::Io { id, doing: "stop", source })
+        };
+        for results in [[pending(), failed()], [failed(), pending()]] {
+            let result = results.into_iter().fold(Ok(()), first_failure);
+            assert!(result.is_err_and(|error| error.is_timeout()));
+        }
+        let result = [Ok(()), pending(), Ok(())].into_iter().fold(Ok(()), first_failure);
+        assert!(matches!(result, Err(WatchError::StopPending { .. })), "{result:?}");
     }
 
     #[test]

@@ -74,6 +74,7 @@ pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> 
 fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     let live = state.is_live();
     let spec = &state.spec;
+    let queued = QueuedView::from_state(state);
     TaskView {
         task_id: spec.task_id,
         kind: spec.task_id.kind(),
@@ -95,7 +96,8 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         deadline_at: state
             .lifecycle
             .deadline()
-            .filter(|_| live)
+            // The deadline of a job counts from its start.
+            .filter(|_| live && queued.is_none())
             .map(|at| format_moment(at, task_clock_now(state))),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
@@ -114,7 +116,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         rescues: state.takeovers,
         executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
         machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
-        queued: QueuedView::from_state(state),
+        queued,
         restarts: state.remote.as_ref().map_or(0, |remote| remote.attempt),
         unreachable: UnreachableView::from_state(state),
         sent_by: spec.sent_by.clone(),

@@ -66,6 +66,15 @@ pub enum WatchError {
         /// The refusal, the timeout or the failed communication.
         source: ShimRequestError,
     },
+    /// The remote machine of the task has not confirmed a stop. The stop is recorded, and the
+    /// mirror of the task repeats the request over each new connection.
+    #[error("task {id} is not stopped yet: {why}")]
+    StopPending {
+        /// The task that is stopped later.
+        id: TaskId,
+        /// The reason, for a person.
+        why: String,
+    },
     /// An operation on the task's files or on the connection to its shim failed.
     #[error("task {id}: could not {doing}: {source}")]
     Io {
@@ -85,9 +94,11 @@ impl WatchError {
         match self {
             Self::Ask { source, .. } => matches!(source, ShimRequestError::TimedOut { .. }),
             Self::Io { source, .. } => source.kind() == io::ErrorKind::TimedOut,
-            Self::Store(_) | Self::Recover(_) | Self::Journal { .. } | Self::Quarantined { .. } => {
-                false
-            }
+            Self::Store(_)
+            | Self::Recover(_)
+            | Self::Journal { .. }
+            | Self::Quarantined { .. }
+            | Self::StopPending { .. } => false,
         }
     }
 }

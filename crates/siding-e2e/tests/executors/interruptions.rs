@@ -140,13 +140,12 @@ fn a_stop_while_unreachable_is_done_after_the_restore() {
     let (id, tree) = start_tree(&remote, &[]);
     remote.cut();
     expect_unreachable(&remote, &id);
-    // The call may return immediately or wait for the end: this test leaves that open.
-    let stop = sandbox.siding(&["stop", &id]).spawn();
-    eventually("the stop is recorded", || remote.show(&id)["unreachable"]["stop_pending"] == true);
+    let done = sandbox.siding(&["stop", &id]).run().expect_code(75);
+    assert!(done.stdout_text().contains("not stopped yet"), "{done}");
+    assert_eq!(remote.show(&id)["unreachable"]["stop_pending"], true);
     assert!(tree.iter().all(|process| process.is_alive()), "nothing can stop it yet");
     assert!(remote.show(&id)["outcome"].is_null());
     remote.restore();
     assert_eq!(remote.wait_outcome(&id)["kind"], "stopped");
     expect_ended_there(&remote, &id, "stopped", &tree);
-    let _done = stop.wait();
 }

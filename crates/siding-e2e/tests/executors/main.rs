@@ -2,11 +2,16 @@
 //! that need an sshd. The other machine is the same one under another home: see [`ssh_remote`].
 
 mod connections;
+mod fake_ssh;
+mod full_disk;
 mod interruptions;
 mod lifetime;
+mod lists;
+mod pending_stops;
 mod results;
 mod ssh_remote;
 mod takeover;
+mod waits;
 
 use std::path::Path;
 

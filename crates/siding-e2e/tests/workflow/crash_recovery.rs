@@ -53,6 +53,33 @@ fn resumed_workflow_adopts_running_steps() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b", "b is over", "c"]);
 }
 
+/// The result of a step is lost with its task, and running the step again could repeat its effects.
+#[test]
+fn a_step_whose_task_was_removed_is_not_run_again() {
+    let sandbox = sandbox();
+    let started = run_call(&sandbox, GATED_WORKFLOW, &["--background", "--json"])
+        .env("SIDING_SESSION_GRACE", "60s");
+    let id = started.run().expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
+    let journal = sandbox.state_dir().join("sessions").join(&id).join("workflow");
+    eventually("step b is recorded as started", || {
+        let text = std::fs::read_to_string(&journal).unwrap_or_default();
+        text.lines().any(|line| line.contains("\"started\"") && line.contains("\"b\""))
+    });
+    wait_for_runner(&id).kill();
+    let _over = sandbox.siding(&["wait", "--all", &id]).run().expect_code(0);
+    let view = show_workflow(&sandbox, &id);
+    let task = find_step(&view, "b")["task_id"].as_str().expect("an id").to_owned();
+    std::fs::write(sandbox.path("gate"), "").expect("test file");
+    let _ended = sandbox.siding(&["wait", &task]).run().expect_code(0);
+    let _removed = sandbox.siding(&["rm", "--force", &task]).run().expect_code(0);
+
+    let resumed = sandbox.siding(&["workflow", "resume", &id]).run().expect_code(1);
+    assert!(resumed.stdout_text().contains("its task was removed"), "{resumed}");
+    let view = show_workflow(&sandbox, &id);
+    assert_eq!(step_states(&view)[..2], ["ok", "failed"], "{view:#}");
+    assert_eq!(read_lines(&sandbox, "log"), ["a", "b", "b is over"]);
+}
+
 /// If a killed workflow is not resumed within `session_grace`, its running steps end. A later
 /// resume starts only these steps again.
 #[test]

@@ -39,6 +39,17 @@ pub fn normalize_directory(path: &str) -> String {
     format!("{lead}{}", parts.join("/"))
 }
 
+/// Returns the directory under which the history groups the runs of a command. A directory of an
+/// executor has the executor's name before it (`build:/srv/src`), because the same command takes
+/// another time there. Directories of this machine are absolute, so none has such a name.
+#[must_use]
+pub fn history_directory(executor: Option<&str>, directory: &str) -> String {
+    match executor {
+        Some(name) => normalize_directory(&format!("{name}:{directory}")),
+        None => normalize_directory(directory),
+    }
+}
+
 fn collapse_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -214,7 +225,19 @@ mod tests {
             [("/a/b/", "/a/b"), ("//a//./b", "/a/b"), ("/", "/"), ("/a/../b", "/a/../b")]
         {
             assert_eq!(normalize_directory(path), name);
+            assert_eq!(history_directory(None, path), name);
         }
+    }
+
+    #[test]
+    fn a_directory_of_an_executor_has_its_name() {
+        let key = history_directory(Some("build"), "/srv/src/");
+        assert_eq!(key, "build:/srv/src");
+        // Queries normalize the key again.
+        assert_eq!(normalize_directory(&key), key);
+        let root = history_directory(Some("build"), "/");
+        assert_eq!(normalize_directory(&root), root);
+        assert_ne!(root, history_directory(None, "/"));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! One ended run of a command, and the length of the run.
 
-use super::normalize::{normalize_command, normalize_directory};
+use super::normalize::{history_directory, normalize_command};
 use crate::id::TaskId;
 use crate::journal::TaskState;
 #[cfg(doc)]
@@ -27,7 +27,7 @@ pub struct Run {
     pub task_id: TaskId,
     /// The command as [`normalize_command`] returns it.
     pub command: String,
-    /// Directory in which the command started.
+    /// Directory in which the command started, as [`history_directory`] returns it.
     pub cwd: String,
     /// Wall-clock time at which the task ended.
     pub ended: UnixMs,
@@ -46,10 +46,11 @@ impl Run {
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {
         let outcome = state.lifecycle.outcome()?;
+        let executor = state.spec.executor.as_deref();
         Some(Self {
             task_id: state.spec.task_id,
             command: normalize_command(&state.spec.command_text()),
-            cwd: normalize_directory(&state.spec.cwd),
+            cwd: history_directory(executor.map(|one| one.name.as_str()), &state.spec.cwd),
             ended: state.ended_wall(),
             ran_ms: state.ran_until.map(|until| until.ms_since(state.started)),
             outcome: outcome.clone(),

@@ -18,7 +18,8 @@ pub struct RunView {
     pub task_id: TaskId,
     /// The command with blanks collapsed and without the values of assignments.
     pub command: String,
-    /// Directory in which the command started.
+    /// Directory in which the command started; with the name of the executor before it
+    /// (`build:/srv/src`) if that was another machine.
     pub cwd: String,
     /// Time of the end, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]

@@ -1,6 +1,7 @@
 //! The words about the remote machine on which a task runs.
 
 use super::{QueuedView, TaskView, UnreachableView};
+use crate::history::history_directory;
 
 impl TaskView {
     /// Returns the state of a task that has not ended, in one word: `unreachable` while the
@@ -15,6 +16,12 @@ impl TaskView {
         } else {
             self.phase.as_str()
         }
+    }
+
+    /// Returns the directory under which the history groups the runs of this task's command.
+    #[must_use]
+    pub fn history_directory(&self) -> String {
+        history_directory(self.executor.as_deref(), &self.cwd)
     }
 
     /// Returns the executor, and the name that the machine gives itself: `build (build07)`. Returns

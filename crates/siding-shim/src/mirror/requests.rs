@@ -26,14 +26,9 @@ impl Mirror {
             ShimRequest::Place { why } => self.place(why),
             ShimRequest::Stop { by, grace_ms, signal } => {
                 self.request_stop(&by, grace_ms, signal);
-                // The end of an unreachable task may be hours away.
-                match self.unreachable_text() {
-                    Some(why) => {
-                        let why = format!(
-                            "{why}; the stop is recorded, and is requested there once it is"
-                        );
-                        self.refuse(id, why);
-                    }
+                // The end may be hours away.
+                match self.stop_delay_text() {
+                    Some(why) => self.refuse(id, why),
                     None => self.clients.await_end(id),
                 }
                 return;
@@ -96,6 +91,20 @@ impl Mirror {
             let why = format!("the connection to {name} broke before its answer; try again");
             self.refuse(client, why);
         }
+    }
+
+    /// Returns the reason why the end of a task whose stop was just requested is not received soon;
+    /// `None` if it is.
+    fn stop_delay_text(&self) -> Option<String> {
+        if let Some(why) = self.unreachable_text() {
+            return Some(format!("{why}; the stop is recorded, and is requested there once it is"));
+        }
+        self.unstored.as_ref()?;
+        let name = self.machine.executor_name();
+        Some(format!(
+            "the output from {name} cannot be stored here, usually because the disk is full; the \
+             stop is recorded and requested there, and its end is received once there is space"
+        ))
     }
 
     /// Returns since when the remote machine is not reachable, and why; `None` while it is.

@@ -202,8 +202,10 @@ fn plan_run<C: CallContext>(
             (false, None) => PlacementRequest::Foreground,
         };
     let limit = wanted.unwrap_or(settings.blocking_budget);
+    let executor = ExecutorChoice::find(args.on.as_deref(), &settings).map_err(RunError::from)?;
+    let directory = ExecutorChoice::history_directory(executor.as_ref(), &cwd);
     let auto_background =
-        decide_auto_background(context, (&command, cwd.as_str()), background_request, limit);
+        decide_auto_background(context, (&command, directory.as_str()), background_request, limit);
     let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &auto_background {
         // The task starts in the foreground, so that the caller waits until the task is ready or
@@ -225,7 +227,6 @@ fn plan_run<C: CallContext>(
         )
     });
     let session_id = context.live_session().map_err(RunError::from)?;
-    let executor = ExecutorChoice::find(args.on.as_deref(), &settings).map_err(RunError::from)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
         .stdin(if args.stdin { TaskStdin::Pipe } else { TaskStdin::Null })
         .wait_for(conditions)

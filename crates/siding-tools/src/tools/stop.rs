@@ -11,6 +11,7 @@ use serde::Deserialize;
 use siding_core::sys::clock;
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::view::ViewDetail;
+use siding_core::task::watch::WatchError;
 use siding_model::advice;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
@@ -67,7 +68,11 @@ pub(super) async fn call<C: CallContext>(
         let requested_id = requested_id.clone();
         let mut result = StopResult { requested_id, task: None, stop_report: None, error: None };
         let added = found.and_then(|id| match outcomes.get(&id) {
-            Some(Ok(())) => run_blocking(|| add_result(context, id, &mut answer, &mut result)),
+            Some(Ok(None)) => run_blocking(|| add_result(context, id, &mut answer, &mut result)),
+            Some(Ok(Some(pending))) => {
+                answer.lines.push(pending.clone());
+                Ok(())
+            }
             Some(Err(line)) => {
                 answer.lines.push(format!("{id}: {line}"));
                 answer.is_error = true;
@@ -95,20 +100,28 @@ pub(super) async fn call<C: CallContext>(
 }
 
 /// Stops tasks, and returns the results that arrive within the time for which the caller can wait.
+/// The result is the message about a stop that is recorded and follows later, if it is pending.
 async fn stop_all<C: CallContext>(
     context: &Arc<ToolContext>,
     call: &mut C,
     ids: &[TaskId],
     grace: Option<Duration>,
-) -> Result<HashMap<TaskId, Result<(), String>>, ToolError> {
+) -> Result<HashMap<TaskId, Result<Option<String>, String>>, ToolError> {
     let options = StopOptions { requested_by: call.name(), grace, signal: None };
     // The stops run concurrently, so that a hundred stops take only as long as the slowest stop.
     let mut stops = JoinSet::new();
     for id in ids.iter().copied() {
         let context = Arc::clone(context);
         stops.spawn_blocking(move || {
-            let result = stop::stop(&context.root, SHIM_PROGRAM, id, options);
-            (id, result.map_err(|error| ToolError::from(error).format_line(context.dialect)))
+            let result = match stop::stop(&context.root, SHIM_PROGRAM, id, options) {
+                Ok(()) => Ok(None),
+                Err(error) => {
+                    let is_pending = matches!(error, WatchError::StopPending { .. });
+                    let line = ToolError::from(error).format_line(context.dialect);
+                    if is_pending { Ok(Some(line)) } else { Err(line) }
+                }
+            };
+            (id, result)
         });
     }
     let until = clock::monotonic_now().plus_ms(millis(call.limit_wait(Duration::MAX)));

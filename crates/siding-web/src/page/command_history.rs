@@ -117,7 +117,7 @@ fn quantile(value: Option<Quantile>) -> String {
 
 /// Returns the earlier runs of a task's command in the same directory.
 pub(super) fn of_task(context: &WebContext, view: &TaskView) -> Markup {
-    let filter = Filter::new(Some(&view.command), Some(&view.cwd));
+    let filter = Filter::new(Some(&view.command), Some(&view.history_directory()));
     let found = siding_history::query_best_effort(&context.root, |history| {
         history.runs(&filter, MAX_SHOWN_RUNS)
     });

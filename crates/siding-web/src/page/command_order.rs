@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use siding_live::LiveView;
-use siding_model::history::{Quantile, RunSummary, normalize_command, normalize_directory};
+use siding_model::history::{Quantile, RunSummary, normalize_command};
 
 /// An order of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) fn sort_commands(rows: &mut [CommandRow], order: CommandOrder) {
 pub(super) fn add_outputs(view: &LiveView, summaries: Vec<RunSummary>) -> Vec<CommandRow> {
     let mut largest: HashMap<(String, String), u64> = HashMap::new();
     for task in view.tasks().map(|task| &task.view) {
-        let key = (normalize_command(&task.command), normalize_directory(&task.cwd));
+        let key = (normalize_command(&task.command), task.history_directory());
         let bytes = largest.entry(key).or_default();
         *bytes = task.output.bytes.max(*bytes);
     }

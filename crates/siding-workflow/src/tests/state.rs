@@ -102,6 +102,23 @@ fn stopped_steps_run_again_after_resume() {
     assert!(course.apply(&began_record("a", 2)).is_err(), "the step has succeeded");
 }
 
+#[test]
+fn only_a_running_attempt_can_be_started() {
+    let started =
+        |attempt| WorkflowRecord::Started { at: UnixMs(0), step: "a".to_owned(), attempt };
+    let mut state = state_after(DIAMOND, &[]);
+    assert!(state.apply(&started(1)).is_err(), "no attempt has begun");
+    state.apply(&began_record("a", 1)).expect("the record is valid");
+    assert!(state.apply(&started(2)).is_err(), "another attempt is running");
+    let is_started =
+        |state: &WorkflowState| state.step_progress()[0].running.map(|live| live.is_started);
+    assert_eq!(is_started(&state), Some(false));
+    state.apply(&started(1)).expect("the record is valid");
+    assert_eq!(is_started(&state), Some(true));
+    state.apply(&ended_record("a", 1, failed_end(true))).expect("the record is valid");
+    assert!(state.apply(&started(1)).is_err(), "the attempt has ended");
+}
+
 /// A random step: the bit set of its needs among the earlier steps, a number for its condition, and
 /// its retries.
 type StepShape = (u16, u8, u32);

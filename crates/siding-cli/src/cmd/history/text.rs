@@ -1,10 +1,11 @@
 //! Arguments and text that `siding history` and `siding stats` share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use siding_history::Filter;
 use siding_model::duration::format_duration;
+use siding_model::executor::is_executor_name;
 use siding_model::process::UnixMs;
 use siding_model::text::one_line;
 
@@ -22,13 +23,19 @@ pub(crate) enum DirectoryCount {
     Several,
 }
 
+/// Returns whether a path names a directory of an executor, such as `build:/srv/src`.
+fn is_remote(path: &Path) -> bool {
+    let parts = path.to_str().and_then(|text| text.split_once(":/"));
+    parts.is_some_and(|(name, _)| is_executor_name(name))
+}
+
 /// Arguments that select runs by command and directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunSelection {
     /// Command to show, or its first words (default: all commands)
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// Show only runs in this directory
+    /// Show only runs in this directory; `NAME:DIR` for a directory of an executor
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
@@ -39,7 +46,11 @@ impl RunSelection {
         let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
         let cwd = match self.cwd {
             Some(path) => {
-                let path = std::path::absolute(path).map_err(|error| bad(&error))?;
+                let path = if is_remote(&path) {
+                    path
+                } else {
+                    std::path::absolute(path).map_err(|error| bad(&error))?
+                };
                 Some(path.into_os_string().into_string().map_err(|_| bad(&"it is not UTF-8"))?)
             }
             None => None,

@@ -1,12 +1,14 @@
 //! The tasks on the machines of executors, as siding there lists them.
 
-use std::process::{ExitCode, Stdio};
+use std::process::{ExitCode, Output, Stdio};
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use siding_core::parallel;
 use siding_core::remote::{ProgramCopy, ssh};
 use siding_core::task::run::{UnknownExecutor, remote_executor};
 use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
+use siding_model::remote::RemoteMessage;
 use siding_model::text::make_visible;
 
 use super::Args;
@@ -19,8 +21,40 @@ use crate::render::{self, out};
 /// The value of `--on` for this machine and every executor of the settings.
 const ALL_EXECUTORS: &str = "all";
 
-/// The list of one machine, or the reason why there is none.
-type RemoteList = Result<Vec<u8>, String>;
+/// The list of one machine.
+#[derive(Debug, PartialEq, Eq)]
+struct RemoteList {
+    /// The list as siding there has printed it; `None` if there is none.
+    tasks: Option<Vec<u8>>,
+    /// The reason why the list is missing or incomplete.
+    error: Option<String>,
+}
+
+impl RemoteList {
+    /// Returns the list from the output of ssh. siding may have listed some tasks, and failed to
+    /// read others.
+    fn from_output(output: &Output, is_json: bool) -> Self {
+        let answer = ssh::answer(&output.stdout);
+        if let Ok(RemoteMessage::Missing { .. }) = serde_json::from_slice(answer) {
+            // No task has been sent there yet.
+            let tasks = Some(if is_json { b"[]".to_vec() } else { Vec::new() });
+            return Self { tasks, error: None };
+        }
+        let has_succeeded = output.status.success();
+        let is_list = if is_json {
+            serde_json::from_slice::<Vec<IgnoredAny>>(answer).is_ok()
+        } else {
+            has_succeeded || !answer.is_empty()
+        };
+        let error = if has_succeeded {
+            (!is_list).then(|| "siding there has printed no list of tasks".to_owned())
+        } else {
+            let message = ssh::last_message(&output.stderr);
+            Some(message.unwrap_or_else(|| output.status.to_string()))
+        };
+        Self { tasks: is_list.then(|| answer.to_vec()), error }
+    }
+}
 
 impl Args {
     /// Lists the tasks of the executor `on`, or of this machine and every executor.
@@ -40,13 +74,14 @@ impl Args {
         });
         let lists: Vec<(&str, RemoteList)> =
             wanted.iter().map(|(name, _)| *name).zip(lists).collect();
-        let is_complete = lists.iter().all(|(_, list)| list.is_ok());
+        let mut is_complete = true;
         for (name, list) in &lists {
-            if let Err(why) = list {
+            if let Some(why) = &list.error {
+                is_complete = false;
                 Failure::new(format!("{name}: {why}")).report();
             }
         }
-        let lists = lists.into_iter().filter_map(|(name, list)| Some((name, list.ok()?)));
+        let lists = lists.into_iter().filter_map(|(name, list)| Some((name, list.tasks?)));
         let local = if self.json {
             self.print_json_lists(on == ALL_EXECUTORS, lists)?
         } else {
@@ -69,17 +104,13 @@ impl Args {
         arguments.extend(self.json.then_some("--json"));
         arguments.extend(session.as_deref());
         let executor = remote_executor(name, executor);
-        let mut command = ssh::siding_command(&executor, copy, &arguments);
-        let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| format!("could not start `ssh`: {error}"))?;
-        if output.stdout.starts_with(b"{\"say\":\"missing\"") {
-            // No task has been sent there yet.
-            return Ok(if self.json { b"[]".to_vec() } else { Vec::new() });
+        let mut command = ssh::query_command(&executor, copy, &arguments);
+        match command.stdin(Stdio::null()).output() {
+            Ok(output) => RemoteList::from_output(&output, self.json),
+            Err(error) => {
+                RemoteList { tasks: None, error: Some(format!("could not start `ssh`: {error}")) }
+            }
         }
-        if output.status.success() {
-            return Ok(output.stdout);
-        }
-        Err(ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string()))
     }
 
     /// Prints one JSON list of the tasks of all machines. Returns the exit code of the local list.
@@ -123,5 +154,46 @@ impl Args {
             out::print(&format!("{name}:\n{lines}"))?;
         }
         Ok(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    /// Returns the list from the output and the exit code of ssh, and its message.
+    fn list(stdout: &str, code: i32, is_json: bool) -> (Option<String>, Option<String>) {
+        let output = Output {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: stdout.as_bytes().to_vec(),
+            stderr: b"siding: task b-x: damaged\n".to_vec(),
+        };
+        let RemoteList { tasks, error } = RemoteList::from_output(&output, is_json);
+        (tasks.map(|tasks| String::from_utf8(tasks).expect("UTF-8")), error)
+    }
+
+    #[test]
+    fn an_incomplete_list_is_kept_with_its_error() {
+        let why = Some("siding: task b-x: damaged".to_owned());
+        let some = |text: &str| Some(text.to_owned());
+        let text = "Welcome!\nsiding-answer\nb-y  running\n";
+        assert_eq!(list(text, 0, false), (some("b-y  running\n"), None));
+        assert_eq!(list(text, 125, false), (some("b-y  running\n"), why.clone()));
+        let json = "[Welcome]\nsiding-answer\n[{}]\n";
+        assert_eq!(list(json, 125, true), (some("[{}]\n"), why.clone()));
+        // The connection broke.
+        assert_eq!(list("siding-answer\n[{", 255, true), (None, why.clone()));
+        assert_eq!(list("", 255, false), (None, why));
+        assert!(list("siding-answer\nno list", 0, true).1.is_some());
+    }
+
+    #[test]
+    fn a_machine_without_siding_has_an_empty_list() {
+        let missing = "Welcome!\nsiding-answer\n{\"say\":\"missing\",\"processor\":\"x86_64\"}\n";
+        assert_eq!(list(missing, 0, true), (Some("[]".to_owned()), None));
+        assert_eq!(list(missing, 0, false), (Some(String::new()), None));
     }
 }

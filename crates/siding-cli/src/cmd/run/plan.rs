@@ -80,11 +80,12 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     // `--json` is for programs, even at a terminal.
     let is_person = !args.json && caller::is_person(settings.assistant_mode);
     let times = time_limits(args, &settings, session::is_subagent(&session_id), is_person);
+    let history_directory = ExecutorChoice::history_directory(executor.as_ref(), &cwd);
     let chosen = auto_background::choose_placement(
         args,
         &settings,
         root,
-        (&command, cwd.as_str()),
+        (&command, history_directory.as_str()),
         times.budget,
     );
     let (stdin, stdin_note) = args.stdin.open(is_person)?;

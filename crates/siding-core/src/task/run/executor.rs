@@ -3,6 +3,7 @@
 use siding_model::executor::{
     ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SLURM_EXECUTOR, SSH_VARIABLES, SlurmOptions,
 };
+use siding_model::history::history_directory;
 use siding_model::settings::{Executors, Settings};
 
 use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
@@ -108,6 +109,16 @@ impl ExecutorChoice {
     /// Returns the directory of the remote machine for a local one.
     pub(super) fn directory(&self, local: &WorkingDirectory) -> WorkingDirectory {
         WorkingDirectory::on_remote_machine(self.settings.remote_directory(local.as_str()))
+    }
+
+    /// Returns the directory under which the history groups the runs of a command that is started
+    /// in a local directory; `None` is this machine.
+    #[must_use]
+    pub fn history_directory(executor: Option<&Self>, local: &WorkingDirectory) -> String {
+        match executor {
+            Some(one) => history_directory(Some(&one.name), one.directory(local).as_str()),
+            None => history_directory(None, local.as_str()),
+        }
     }
 
     /// Returns the variables that the remote command receives besides those of the request: the

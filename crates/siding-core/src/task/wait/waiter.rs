@@ -9,6 +9,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
+use siding_model::spec::TaskSpec;
 use siding_model::task_view::{WaitHit, WaitReason, WaitView};
 use siding_model::wait::{
     CheckBackoff, Condition, Quantifier, WaitDetail, WaitEvent, WaitState, WaitVerdict,
@@ -39,6 +40,20 @@ pub enum WaitError {
         pattern: String,
         /// The syntax error that the regex parser reports.
         why: String,
+    },
+    /// The processes of a task on an executor cannot be observed on this machine, so the condition
+    /// would never be met.
+    #[error(
+        "task {id}: `{condition}` is never met here, because its processes are on the executor \
+         `{executor}`"
+    )]
+    RemoteProcesses {
+        /// The task whose processes are on another machine.
+        id: TaskId,
+        /// The name of the executor.
+        executor: String,
+        /// The text of the condition, which is about the processes of the task.
+        condition: String,
     },
     /// The output of a task is unreadable.
     #[error("task {id}: could not read its output: {source}")]
@@ -170,7 +185,10 @@ impl<'r> Waiter<'r> {
         let mut tasks = Vec::with_capacity(ids.len());
         for id in ids {
             match WaitedTask::open(root, program, *id, &patterns, connect_until) {
-                Ok(task) => tasks.push(task),
+                Ok((task, spec)) => {
+                    check_observable(&spec, &conditions)?;
+                    tasks.push(task);
+                }
                 // Another process is still starting the task, or the task's shim does not answer,
                 // so the task is not known to have met a condition. The first check ends the wait,
                 // unless another task satisfies it.
@@ -293,24 +311,39 @@ impl<'r> Waiter<'r> {
 }
 
 impl<'r> WaitedTask<'r> {
+    /// Connects to the shim of a task. Also returns the specification of the task.
     fn open(
         root: &'r StateDir,
         program: &'r CStr,
         id: TaskId,
         patterns: &[Option<Regex>],
         connect_until: MonotonicMs,
-    ) -> Result<Self, WaitError> {
+    ) -> Result<(Self, TaskSpec), WaitError> {
         let mut watch = TaskWatch::open_until(root, program, id, connect_until)?;
         let scans = patterns.iter().map(|pattern| pattern.clone().map(OutputScan::new)).collect();
-        let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
+        let spec = watch.state()?.1.spec;
+        let cwd = PathBuf::from(&spec.cwd);
         if patterns.iter().any(Option::is_some) {
             watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
         }
-        Ok(Self { watch, is_finished: false, cwd, scans })
+        Ok((Self { watch, is_finished: false, cwd, scans }, spec))
     }
 
     pub(super) fn reads_output(&self) -> bool {
         self.scans.iter().any(Option::is_some)
+    }
+}
+
+/// Rejects a condition about the processes of a task if they are on another machine.
+fn check_observable(spec: &TaskSpec, conditions: &[Condition]) -> Result<(), WaitError> {
+    let Some(executor) = &spec.executor else { return Ok(()) };
+    match conditions.iter().find(|condition| matches!(condition, Condition::Port(_))) {
+        None => Ok(()),
+        Some(condition) => Err(WaitError::RemoteProcesses {
+            id: spec.task_id,
+            executor: executor.name.clone(),
+            condition: condition.to_string(),
+        }),
     }
 }
 

@@ -1,0 +1,60 @@
+//! A stop of a task whose machine is not reachable.
+
+use serde_json::json;
+use siding_e2e::{eventually, eventually_some};
+use siding_model::process::{MonotonicMs, UnixMs};
+use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage};
+
+use crate::fake_ssh::FakeSsh;
+use crate::sandbox;
+use crate::ssh_remote::task_id;
+
+/// Returns a shell text that prints a message of the remote machine.
+fn print_command(message: &RemoteMessage) -> String {
+    let line = serde_json::to_string(message).expect("a message is JSON");
+    format!("printf '%s\\n' '{line}'")
+}
+
+fn hello() -> String {
+    print_command(&RemoteMessage::Hello {
+        protocol: REMOTE_PROTOCOL,
+        version: "0.1.0".to_owned(),
+        machine: "there".to_owned(),
+        now: MonotonicMs(1),
+        wall: UnixMs(1),
+    })
+}
+
+/// The connection breaks after the task was sent and before the answer.
+#[test]
+fn a_stop_of_an_unreachable_task_is_recorded_and_not_a_failure() {
+    let sandbox = sandbox();
+    let fake = FakeSsh::new(&sandbox, &format!("{}; read -r _; exit 255", hello()));
+    let run = fake.siding(&["run", "--background", "--json", "--on", "build", "--", "true"]);
+    let id = task_id(&run.run().expect_code(0));
+    let show = || sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+    eventually("the machine is unreachable", || show()["unreachable"].is_object());
+
+    let done = sandbox.siding(&["stop", &id]).run().expect_code(75);
+    let text = done.stdout_text();
+    // The text is wrapped.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [&*id, "not stopped yet", "build is not reachable", "the stop is recorded"] {
+        assert!(text.contains(part), "no {part}: {done}");
+    }
+    assert_eq!(done.stderr_text(), "", "{done}");
+    let done = sandbox.siding(&["stop", "--json", &id]).run().expect_code(75);
+    assert_eq!(done.json()["unreachable"]["stop_pending"], true, "{done}");
+    assert!(done.stderr_text().contains("the stop is recorded"), "{done}");
+    // A failure of another task decides the exit code.
+    let done = sandbox.siding(&["stop", &id, "b-none"]).run().expect_code(125);
+    assert!(done.stdout_text().contains("not stopped yet"), "{done}");
+
+    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
+    fake.replace(&format!("{}; read -r _; {refused}", hello()));
+    let outcome = eventually_some("the machine has answered", || {
+        let view = show();
+        view["outcome"].is_object().then(|| view["outcome"].clone())
+    });
+    assert_eq!(outcome["kind"], json!("failed_to_start"), "{outcome}");
+}
