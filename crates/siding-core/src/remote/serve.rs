@@ -4,6 +4,8 @@
 //! This process is a client of the task's shim, like `siding run`. When the connection breaks, it
 //! exits, and the task continues.
 
+mod input;
+
 use std::ffi::CStr;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -12,18 +14,22 @@ use siding_model::id::TaskId;
 use siding_model::journal;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{
-    MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
+    MAX_INPUT_MESSAGE_BYTES, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
+    RemoteRequest,
 };
-use siding_model::spec::TaskSpec;
+use siding_model::spec::{StdinMode, TaskSpec};
 
 use crate::net::policy;
 use crate::output::RawChunks;
 use crate::store::{StateDir, StoreError, journal_file};
 use crate::sys::{clock, file, poll, system_info};
+use crate::task::input::InputError;
 use crate::task::launch::IdleShim;
 use crate::task::run::{BaseEnvironment, PreparedTask};
 use crate::task::shim_client::{RecvResult, ShimConnection};
 use crate::task::watch::{TaskWatch, WatchError};
+
+use input::InputWriter;
 
 /// Number of bytes that one read of the standard input returns at most.
 const READ_BYTES: usize = 64 << 10;
@@ -37,6 +43,9 @@ pub enum ServeError {
     /// The task cannot be followed.
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// The input of the task cannot be written.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The mirror has another version of the messages, or sent something else.
     #[error("{0}")]
     Request(String),
@@ -59,7 +68,7 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
     let mut requests = RequestReader::default();
     let first = loop {
         match requests.next_request()? {
-            Some(request) => break request,
+            Some((request, _)) => break request,
             None if requests.receive()? => {}
             None => return Ok(()),
         }
@@ -76,12 +85,14 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         RemoteRequest::Follow { task_id, position, .. } => {
             (follow(root, program, task_id)?, position)
         }
-        RemoteRequest::Forward { .. } => {
+        RemoteRequest::Forward { .. }
+        | RemoteRequest::Input { .. }
+        | RemoteRequest::InputEnd { .. } => {
             return Err(ServeError::Request("the first request names no task".to_owned()));
         }
     };
     match opened {
-        Opened::Watch(watch) => Follower::new(root, watch, requests, position).run(),
+        Opened::Watch(watch) => Follower::new(root, program, watch, requests, position).run(),
         Opened::Answer(message) => Ok(send(&message)?),
     }
 }
@@ -134,6 +145,7 @@ fn send(message: &RemoteMessage) -> io::Result<()> {
 /// Copies a task to its mirror.
 struct Follower<'r> {
     root: &'r StateDir,
+    program: &'r CStr,
     watch: TaskWatch<'r>,
     requests: RequestReader,
     /// The part that the mirror has.
@@ -146,23 +158,29 @@ struct Follower<'r> {
     /// The forwarded requests whose response has not arrived, each with its own connection to the
     /// shim, because a response does not name its request.
     forwarded: Vec<(u64, ShimConnection)>,
+    /// The input of the task, if it is a pipe; `None` until the mirror knows that the task is
+    /// recorded.
+    input: Option<InputWriter<'r>>,
 }
 
 impl<'r> Follower<'r> {
     const fn new(
         root: &'r StateDir,
+        program: &'r CStr,
         watch: TaskWatch<'r>,
         requests: RequestReader,
         sent: RemotePosition,
     ) -> Self {
         Self {
             root,
+            program,
             watch,
             requests,
             sent,
             is_accepted: false,
             follows_over: None,
             forwarded: Vec::new(),
+            input: None,
         }
     }
 
@@ -214,6 +232,7 @@ impl<'r> Follower<'r> {
         if !self.is_accepted {
             send(&RemoteMessage::Accepted { at: state.started, wall: state.started_wall })?;
             self.is_accepted = true;
+            self.open_input(state.spec.stdin)?;
         }
         // The journal was read first: when it contains the end, the output is complete.
         self.send_output()?;
@@ -223,6 +242,29 @@ impl<'r> Follower<'r> {
         }
         // A crash may have lost the summary of an ended task.
         Ok(state.closed.is_some() || (!state.is_live() && self.watch.is_finished()))
+    }
+
+    /// Reports the position of the input, from which the mirror continues.
+    fn open_input(&mut self, stdin: StdinMode) -> Result<(), ServeError> {
+        if stdin == StdinMode::Pipe {
+            let input = InputWriter::open(self.root, self.program, self.watch.id())?;
+            send(&RemoteMessage::InputPosition(input.position()))?;
+            self.input = Some(input);
+        }
+        Ok(())
+    }
+
+    /// Writes the received input as far as possible, and reports the new position.
+    fn write_input(&mut self) -> Result<(), ServeError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        if input.write()? {
+            if input.take_notification() {
+                // The input may end a stall.
+                self.watch.send(&ShimRequest::InputWritten { by: None })?;
+            }
+            send(&RemoteMessage::InputPosition(input.position()))?;
+        }
+        Ok(())
     }
 
     /// Sends the output up to its present length. Requests are carried out between its parts.
@@ -244,8 +286,9 @@ impl<'r> Follower<'r> {
                 self.sent.bytes += piece.len() as u64;
             }
             while poll::is_readable(io::stdin().as_fd()) && self.requests.receive()? {
-                self.forward_requests()?;
+                self.handle_requests()?;
             }
+            self.write_input()?;
         }
         io::stdout().lock().flush()?;
         Ok(())
@@ -258,11 +301,16 @@ impl<'r> Follower<'r> {
         let responses = self.forwarded.iter().map(|(_, link)| link.as_fd());
         let sources: Vec<BorrowedFd<'_>> =
             [stdin.as_fd()].into_iter().chain(self.watch.source()).chain(responses).collect();
-        let ready = poll::wait_readable(&sources, None)?;
+        let full_fifo = self.input.as_ref().and_then(InputWriter::full_fifo);
+        let ready = match full_fifo {
+            Some(fifo) => poll::wait_readable_or_writable(&sources, fifo, None)?,
+            None => poll::wait_readable(&sources, None)?,
+        };
         if ready.first() == Some(&true) && !self.requests.receive()? {
             return Ok(false);
         }
-        self.forward_requests()?;
+        self.handle_requests()?;
+        self.write_input()?;
         self.pass_responses()?;
         while let Some(message) = self.watch.try_recv()? {
             match message {
@@ -283,19 +331,33 @@ impl<'r> Follower<'r> {
         Ok(true)
     }
 
-    /// Passes the mirror's requests to the shim.
-    fn forward_requests(&mut self) -> Result<(), ServeError> {
-        while let Some(request) = self.requests.next_request()? {
-            let RemoteRequest::Forward { number, request } = request else {
-                return Err(ServeError::Request("a second request names a task".to_owned()));
-            };
-            let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
-            let link = ShimConnection::connect(&dir)?;
-            match link {
-                Some(link) if link.send(&request).is_ok() => self.forwarded.push((number, link)),
-                // The task has ended, or its shim was killed and the next step replaces it.
-                Some(_) | None => send(&refusal(number))?,
+    /// Handles the mirror's requests that have arrived.
+    fn handle_requests(&mut self) -> Result<(), ServeError> {
+        while let Some((request, bytes)) = self.requests.next_request()? {
+            match request {
+                RemoteRequest::Forward { number, request } => self.forward(number, &request)?,
+                RemoteRequest::Input { at, .. } => self.writable_input()?.receive(at, &bytes)?,
+                RemoteRequest::InputEnd { at } => self.writable_input()?.receive_end(at)?,
+                RemoteRequest::Start { .. } | RemoteRequest::Follow { .. } => {
+                    return Err(ServeError::Request("a second request names a task".to_owned()));
+                }
             }
+        }
+        Ok(())
+    }
+
+    fn writable_input(&mut self) -> Result<&mut InputWriter<'r>, ServeError> {
+        let missing = || ServeError::Request("the input is not a pipe".to_owned());
+        self.input.as_mut().ok_or_else(missing)
+    }
+
+    /// Passes a request to the shim.
+    fn forward(&mut self, number: u64, request: &ShimRequest) -> Result<(), ServeError> {
+        let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
+        match ShimConnection::connect(&dir)? {
+            Some(link) if link.send(request).is_ok() => self.forwarded.push((number, link)),
+            // The task has ended, or its shim was killed and the next step replaces it.
+            Some(_) | None => send(&refusal(number))?,
         }
         Ok(())
     }
@@ -341,6 +403,8 @@ fn refusal(number: u64) -> RemoteMessage {
 #[derive(Debug, Default)]
 struct RequestReader {
     buffer: Vec<u8>,
+    /// A request whose bytes have not arrived as a whole, and their number.
+    incomplete: Option<(RemoteRequest, usize)>,
 }
 
 impl RequestReader {
@@ -353,7 +417,19 @@ impl RequestReader {
         Ok(count? > 0)
     }
 
-    fn next_request(&mut self) -> Result<Option<RemoteRequest>, ServeError> {
+    /// Returns the next request, with the bytes that follow it; `None` until more bytes are
+    /// received.
+    fn next_request(&mut self) -> Result<Option<(RemoteRequest, Vec<u8>)>, ServeError> {
+        if self.incomplete.is_none() {
+            self.incomplete = self.next_line()?;
+        }
+        let has_arrived = |(_, count): &mut (RemoteRequest, usize)| self.buffer.len() >= *count;
+        let request = self.incomplete.take_if(has_arrived);
+        Ok(request.map(|(request, count)| (request, self.buffer.drain(..count).collect())))
+    }
+
+    /// Returns the request of the next line, and the number of bytes that follow it.
+    fn next_line(&mut self) -> Result<Option<(RemoteRequest, usize)>, ServeError> {
         let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else {
             if self.buffer.len() > MAX_REMOTE_LINE_BYTES {
                 return Err(ServeError::Request("a request is too long".to_owned()));
@@ -361,7 +437,18 @@ impl RequestReader {
             return Ok(None);
         };
         let line: Vec<u8> = self.buffer.drain(..=end).collect();
-        let request = serde_json::from_slice(&line[..end]);
-        request.map(Some).map_err(|error| ServeError::Request(error.to_string()))
+        let request: RemoteRequest = serde_json::from_slice(&line[..end])
+            .map_err(|error| ServeError::Request(error.to_string()))?;
+        let count = match &request {
+            RemoteRequest::Input { bytes, .. } => *bytes,
+            RemoteRequest::Start { .. }
+            | RemoteRequest::Follow { .. }
+            | RemoteRequest::Forward { .. }
+            | RemoteRequest::InputEnd { .. } => 0,
+        };
+        if count > MAX_INPUT_MESSAGE_BYTES {
+            return Err(ServeError::Request("a part of the input is too long".to_owned()));
+        }
+        Ok(Some((request, count)))
     }
 }
