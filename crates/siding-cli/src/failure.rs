@@ -193,7 +193,6 @@ impl From<RunError> for Failure {
             | RunError::Id(_)
             | RunError::NulByte { .. }
             | RunError::Directory { .. }
-            | RunError::RemoteInput { .. }
             | RunError::RemoteEnvironment { .. }
             | RunError::Wait(_)) => Self::new(error),
         }

@@ -32,14 +32,6 @@ pub enum RunError {
     /// No executor has the requested name.
     #[error(transparent)]
     Executor(#[from] UnknownExecutor),
-    /// The task would run on another machine and read local input.
-    #[error(
-        "a command on {executor} gets no standard input from this machine; let it read a file there"
-    )]
-    RemoteInput {
-        /// Name of the executor.
-        executor: String,
-    },
     /// The task would run on another machine without the variables of a login.
     #[error("a command on {executor} always gets the variables of its login there")]
     RemoteEnvironment {

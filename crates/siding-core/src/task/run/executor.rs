@@ -6,7 +6,6 @@ use siding_model::settings::{Executors, Settings};
 use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 use super::error::RunError;
 use super::request::WorkingDirectory;
-use super::stdin::TaskStdin;
 
 /// No executor of the settings has the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,20 +91,6 @@ impl ExecutorChoice {
             }
         }
         Ok(variables)
-    }
-
-    /// Checks that the command needs no local input, because none is sent.
-    ///
-    /// # Errors
-    ///
-    /// [`RunError::RemoteInput`].
-    pub(super) fn check_stdin(&self, stdin: &TaskStdin) -> Result<(), RunError> {
-        match stdin {
-            TaskStdin::Null => Ok(()),
-            TaskStdin::Pipe | TaskStdin::Inherit(_) => {
-                Err(RunError::RemoteInput { executor: self.name.clone() })
-            }
-        }
     }
 }
 

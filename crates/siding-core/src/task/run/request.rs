@@ -251,8 +251,8 @@ impl TaskRequest {
     /// # Errors
     ///
     /// [`RunError::Id`]; [`RunError::Net`] if the network policy of the settings cannot be enforced
-    /// on this system, even if the task is exempt from this policy. [`RunError::RemoteInput`] and
-    /// [`RunError::RemoteEnvironment`] for a task that runs on another machine.
+    /// on this system, even if the task is exempt from this policy; [`RunError::RemoteEnvironment`]
+    /// for a task that runs on another machine.
     pub fn prepare(
         mut self,
         root: &StateDir,
@@ -318,7 +318,6 @@ impl TaskRequest {
     /// Adapts the directory and the variables to the remote machine. Returns that machine.
     fn apply_executor(&mut self) -> Result<Option<RemoteExecutor>, RunError> {
         let Some(choice) = &self.executor else { return Ok(None) };
-        choice.check_stdin(&self.stdin)?;
         self.env.splice(..0, choice.sent_variables(self.base_environment)?);
         self.cwd = choice.directory(&self.cwd);
         Ok(Some(choice.to_remote()))
