@@ -2,6 +2,7 @@
 //! that need an sshd. The other machine is the same one under another home: see [`ssh_remote`].
 
 mod connections;
+mod input;
 mod interruptions;
 mod lifetime;
 mod results;
