@@ -193,7 +193,7 @@ impl From<RunError> for Failure {
             | RunError::Id(_)
             | RunError::NulByte { .. }
             | RunError::Directory { .. }
-            | RunError::RemoteInput { .. }
+            | RunError::JobInput { .. }
             | RunError::RemoteEnvironment { .. }
             | RunError::Wait(_)) => Self::new(error),
         }

@@ -169,6 +169,9 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
         RemoteEvent::Rebooted { .. } => {
             (EventTone::Warning, "this machine was restarted".to_owned())
         }
+        RemoteEvent::InputLost { .. } => {
+            (EventTone::Warning, "the rest of the standard input was lost".to_owned())
+        }
         RemoteEvent::DeadlineCounted { .. } => return None,
     })
 }

@@ -6,11 +6,16 @@
 //! connection may break at any time without loss or repetition.
 
 mod decoder;
+mod input;
 mod machine;
 mod protocol;
 mod translate;
 
 pub use decoder::{MessageDecoder, ReceivedMessage, UnreadableMessage};
+pub use input::{
+    INPUT_WINDOW_BYTES, InputAction, InputPosition, InputReceiver, InputSender,
+    MAX_INPUT_MESSAGE_BYTES, MisplacedInput, RemoteInputState,
+};
 pub use machine::{ExecutorFacts, MirrorAction, MirrorContext, MirrorMachine, UnsentTask};
 pub use protocol::{
     JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,

@@ -26,6 +26,9 @@ const MAX_REQUEST_BYTES: usize = 4096;
 pub(crate) const UNKNOWN_REQUEST: &str =
     "this shim does not support the request; another version of siding may have started it";
 
+/// The reason for refusing to close the standard input.
+pub(crate) const STDIN_CLOSED: &str = "its standard input is closed already, or was never a pipe";
+
 /// Identifies a client for as long as the shim runs. A client's position in the list changes when
 /// another disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

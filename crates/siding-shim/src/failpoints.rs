@@ -25,12 +25,13 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
 ];
 
 /// The failpoints of a mirror: its task is recorded, and it is about to send the task, to follow it
-/// over a new connection, or to forward a request.
+/// over a new connection, to forward a request, or to send input.
 #[cfg_attr(
     not(feature = "pause-points"),
     expect(dead_code, reason = "only the tests use the list")
 )]
-pub(crate) const MIRROR_POINTS: [&str; 4] = ["accepted", "sending", "following", "forwarding"];
+pub(crate) const MIRROR_POINTS: [&str; 5] =
+    ["accepted", "sending", "following", "forwarding", "sending_input"];
 
 /// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";

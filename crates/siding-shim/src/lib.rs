@@ -100,8 +100,8 @@ fn execute_shim_command(starter: OwnedFd) -> Result<Option<Supervised>, u8> {
         Err(_) => return Err(USAGE_EXIT_CODE),
     };
     let tasks = match command {
-        ShimCommand::StartMirror(id) => {
-            let mirror = mirror::start(id, prepared, handed, starter);
+        ShimCommand::StartMirror { task_id, .. } => {
+            let mirror = mirror::start(task_id, prepared, handed, starter);
             return mirror.map(|mirror| Some(Supervised::Mirror(Box::new(mirror)))).map_err(|_| 1);
         }
         ShimCommand::RescueMirror(id) => {

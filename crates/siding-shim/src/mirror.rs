@@ -11,10 +11,12 @@
 //! | it cannot be established again | records that the other machine is not reachable |
 //! | a stop is requested meanwhile | records it, and requests it there once it is reachable |
 //! | the other machine does not know the task | records that its end is unknown |
+//! | bytes of the local input arrive | sends them, and keeps them until they are accepted |
 //!
 //! The local placement is the mirror's own, because the caller waits here.
 
 mod connection;
+mod input;
 mod link;
 mod prepare;
 mod requests;
@@ -37,6 +39,7 @@ use crate::poll_set::{PollSet, Source};
 use crate::task_record::TaskRecord;
 
 use connection::MirrorConnection;
+use input::MirrorInput;
 
 pub(crate) use prepare::{start, take_over};
 
@@ -50,6 +53,8 @@ pub(crate) struct Mirror {
     signals: SignalFd,
     machine: MirrorMachine,
     connection: MirrorConnection,
+    /// The local input of the task; `None` if the input is empty.
+    input: Option<MirrorInput>,
     /// Output that could not be stored, for example because the disk is full, and the time of the
     /// next attempt. Nothing more is received until then; the remote machine keeps the output.
     unstored: Option<(MonotonicMs, Vec<u8>)>,
@@ -93,6 +98,7 @@ impl Mirror {
         }
         self.store_again(now);
         self.connect_if_due(now);
+        self.pump_input();
     }
 
     /// Waits until a source is readable or something is due, and handles what has arrived.
@@ -106,6 +112,7 @@ impl Mirror {
             }
             poll_set.add(0, Source::RemoteErrors, link.errors_source());
         }
+        poll_set.add(0, Source::LocalInput, self.input.as_ref().and_then(MirrorInput::source));
         poll_set.add(0, Source::SessionOwner, self.lease.source());
         for (id, socket) in self.clients.sources() {
             poll_set.add(0, Source::Client(id), [socket]);
@@ -145,6 +152,8 @@ impl Mirror {
             }
             Source::RemoteMessages => self.on_messages(),
             Source::RemoteErrors => self.connection.receive_errors(),
+            // The next tick reads it.
+            Source::LocalInput => {}
             Source::SessionOwner => self.lease.on_owner_ended(self.task.root(), self.task.spec()),
             Source::Client(id) => self.on_client_readable(id),
             Source::Listener => self.clients.accept(),

@@ -28,6 +28,8 @@ pub(crate) enum Source {
     RemoteMessages,
     /// The ssh of a mirror wrote to its standard error.
     RemoteErrors,
+    /// The local input of a mirror's task has bytes, or has ended.
+    LocalInput,
     /// A client sent a request, or disconnected.
     Client(ClientId),
     /// A client connects.

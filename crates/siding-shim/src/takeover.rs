@@ -109,7 +109,7 @@ fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
             Some((
                 ShimCommand::Start { .. }
                 | ShimCommand::Rescue(_)
-                | ShimCommand::StartMirror(_)
+                | ShimCommand::StartMirror { .. }
                 | ShimCommand::RescueMirror(_)
                 | ShimCommand::Adopt(_),
                 _,

@@ -4,6 +4,9 @@
 //! This process is a client of the task's shim, like `siding run`. When the connection breaks, it
 //! exits, and the task continues.
 
+mod input;
+mod requests;
+
 use std::ffi::CStr;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -13,22 +16,25 @@ use siding_model::journal::{self, TaskState};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
 use siding_model::remote::{
-    MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
+    REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
+    RemoteRequest,
 };
-use siding_model::spec::TaskSpec;
+use siding_model::spec::{StdinMode, TaskSpec};
 
 use super::slurm::{JobFollower, SpooledTask};
 use crate::net::policy;
 use crate::output::RawChunks;
 use crate::store::{StateDir, StoreError, journal_file};
 use crate::sys::{clock, file, poll, system_info};
+use crate::task::input::InputError;
 use crate::task::launch::IdleShim;
 use crate::task::run::{BaseEnvironment, PreparedTask};
 use crate::task::shim_client::{RecvResult, ShimConnection};
 use crate::task::watch::{TaskWatch, WatchError};
 
-/// Number of bytes that one read of the standard input returns at most.
-const READ_BYTES: usize = 64 << 10;
+use input::InputWriter;
+
+pub(super) use requests::RequestReader;
 
 /// The reason why this process exits before the task has ended.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +45,9 @@ pub enum ServeError {
     /// The task cannot be followed.
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// The input of the task cannot be written.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// The mirror has another version of the messages, or sent something else.
     #[error("{0}")]
     Request(String),
@@ -63,7 +72,7 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
     let mut requests = RequestReader::default();
     let first = loop {
         match requests.next_request()? {
-            Some(request) => break request,
+            Some((request, _)) => break request,
             None if requests.receive()? => {}
             None => return Ok(()),
         }
@@ -88,12 +97,14 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         RemoteRequest::Follow { task_id, position, .. } => {
             (follow(root, program, task_id)?, position)
         }
-        RemoteRequest::Forward { .. } => {
+        RemoteRequest::Forward { .. }
+        | RemoteRequest::Input { .. }
+        | RemoteRequest::InputEnd { .. } => {
             return Err(ServeError::Request("the first request names no task".to_owned()));
         }
     };
     match opened {
-        Opened::Watch(watch) => Follower::new(root, watch, requests, position).run(),
+        Opened::Watch(watch) => Follower::new(root, program, watch, requests, position).run(),
         Opened::Answer(message) => Ok(send(&message)?),
     }
 }
@@ -151,6 +162,7 @@ fn encode(message: &RemoteMessage) -> io::Result<Vec<u8>> {
 /// Copies a task to its mirror.
 struct Follower<'r> {
     root: &'r StateDir,
+    program: &'r CStr,
     watch: TaskWatch<'r>,
     requests: RequestReader,
     /// The part that the mirror has.
@@ -169,17 +181,22 @@ struct Follower<'r> {
     forwarded: Vec<(u64, ShimConnection)>,
     /// The requests that no shim has received, and whose response was not sent.
     refused: Vec<u64>,
+    /// The input of the task, if it is a pipe; `None` until the mirror knows that the task is
+    /// recorded.
+    input: Option<InputWriter<'r>>,
 }
 
 impl<'r> Follower<'r> {
     const fn new(
         root: &'r StateDir,
+        program: &'r CStr,
         watch: TaskWatch<'r>,
         requests: RequestReader,
         sent: RemotePosition,
     ) -> Self {
         Self {
             root,
+            program,
             watch,
             requests,
             sent,
@@ -189,6 +206,7 @@ impl<'r> Follower<'r> {
             follows_over: None,
             forwarded: Vec::new(),
             refused: Vec::new(),
+            input: None,
         }
     }
 
@@ -234,6 +252,7 @@ impl<'r> Follower<'r> {
         if !self.is_accepted {
             send(&RemoteMessage::Accepted { at: state.started, wall: state.started_wall })?;
             self.is_accepted = true;
+            self.open_input(state.spec.stdin)?;
         }
         // The journal was read first: when it contains the end, the output is complete.
         self.send_output()?;
@@ -263,6 +282,29 @@ impl<'r> Follower<'r> {
         Ok(records)
     }
 
+    /// Reports the position of the input, from which the mirror continues.
+    fn open_input(&mut self, stdin: StdinMode) -> Result<(), ServeError> {
+        if stdin == StdinMode::Pipe {
+            let input = InputWriter::open(self.root, self.program, self.watch.id())?;
+            send(&RemoteMessage::InputPosition(input.position()))?;
+            self.input = Some(input);
+        }
+        Ok(())
+    }
+
+    /// Writes the received input as far as possible, and reports the new position.
+    fn write_input(&mut self) -> Result<(), ServeError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        if input.write()? {
+            if input.take_notification() {
+                // The input may end a stall.
+                self.watch.send(&ShimRequest::InputWritten { by: None })?;
+            }
+            send(&RemoteMessage::InputPosition(input.position()))?;
+        }
+        Ok(())
+    }
+
     /// Sends the output up to its present length. Requests are carried out between its parts.
     fn send_output(&mut self) -> Result<(), ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
@@ -284,6 +326,7 @@ impl<'r> Follower<'r> {
                 self.sent.bytes += piece.len() as u64;
             }
             self.send_refusals()?;
+            self.write_input()?;
         }
         Ok(())
     }
@@ -300,7 +343,7 @@ impl<'r> Follower<'r> {
                 if !self.requests.receive()? {
                     return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
                 }
-                self.forward_requests()?;
+                self.handle_requests()?;
             }
             if ready.last() == Some(&true) {
                 let block = &left[..left.len().min(poll::PIPE_BLOCK_BYTES)];
@@ -317,12 +360,17 @@ impl<'r> Follower<'r> {
         let responses = self.forwarded.iter().map(|(_, link)| link.as_fd());
         let sources: Vec<BorrowedFd<'_>> =
             [stdin.as_fd()].into_iter().chain(self.watch.source()).chain(responses).collect();
-        let ready = poll::wait_readable(&sources, None)?;
+        let full_fifo = self.input.as_ref().and_then(InputWriter::full_fifo);
+        let ready = match full_fifo {
+            Some(fifo) => poll::wait_readable_or_writable(&sources, fifo, None)?,
+            None => poll::wait_readable(&sources, None)?,
+        };
         if ready.first() == Some(&true) && !self.requests.receive()? {
             return Ok(false);
         }
-        self.forward_requests()?;
+        self.handle_requests()?;
         self.send_refusals()?;
+        self.write_input()?;
         self.pass_responses()?;
         while let Some(message) = self.watch.try_recv()? {
             match message {
@@ -343,19 +391,17 @@ impl<'r> Follower<'r> {
         Ok(true)
     }
 
-    /// Passes the mirror's requests to the shim. Sends no message, because a part of the output may
-    /// be incomplete.
-    fn forward_requests(&mut self) -> Result<(), ServeError> {
-        while let Some(request) = self.requests.next_request()? {
-            let RemoteRequest::Forward { number, request } = request else {
-                return Err(ServeError::Request("a second request names a task".to_owned()));
-            };
-            let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
-            let link = ShimConnection::connect(&dir)?;
-            match link {
-                Some(link) if link.send(&request).is_ok() => self.forwarded.push((number, link)),
-                // The task has ended, or its shim was killed and the next step replaces it.
-                Some(_) | None => self.refused.push(number),
+    /// Handles the mirror's requests that have arrived. Sends no message, because a part of the
+    /// output may be incomplete.
+    fn handle_requests(&mut self) -> Result<(), ServeError> {
+        while let Some((request, bytes)) = self.requests.next_request()? {
+            match request {
+                RemoteRequest::Forward { number, request } => self.forward(number, &request)?,
+                RemoteRequest::Input { at, .. } => self.writable_input()?.receive(at, &bytes)?,
+                RemoteRequest::InputEnd { at } => self.writable_input()?.receive_end(at)?,
+                RemoteRequest::Start { .. } | RemoteRequest::Follow { .. } => {
+                    return Err(ServeError::Request("a second request names a task".to_owned()));
+                }
             }
         }
         Ok(())
@@ -364,6 +410,22 @@ impl<'r> Follower<'r> {
     /// Responds to the requests that no shim has received.
     fn send_refusals(&mut self) -> io::Result<()> {
         self.refused.drain(..).try_for_each(|number| send(&refusal(number)))
+    }
+
+    fn writable_input(&mut self) -> Result<&mut InputWriter<'r>, ServeError> {
+        let missing = || ServeError::Request("the input is not a pipe".to_owned());
+        self.input.as_mut().ok_or_else(missing)
+    }
+
+    /// Passes a request to the shim.
+    fn forward(&mut self, number: u64, request: &ShimRequest) -> Result<(), ServeError> {
+        let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
+        match ShimConnection::connect(&dir)? {
+            Some(link) if link.send(request).is_ok() => self.forwarded.push((number, link)),
+            // The task has ended, or its shim was killed and the next step replaces it.
+            Some(_) | None => self.refused.push(number),
+        }
+        Ok(())
     }
 
     /// Sends the messages of the shim that respond to forwarded requests.
@@ -401,33 +463,4 @@ fn pass_messages(number: u64, link: &ShimConnection) -> io::Result<bool> {
 fn refusal(number: u64) -> RemoteMessage {
     let why = "the task has ended, or its shim was killed; try again".to_owned();
     RemoteMessage::Shim { number, message: ShimMessage::Refused { why } }
-}
-
-/// The requests on the standard input.
-#[derive(Debug, Default)]
-pub(super) struct RequestReader {
-    buffer: Vec<u8>,
-}
-
-impl RequestReader {
-    /// Reads more bytes, and waits for them if necessary. Returns false at the end of the input.
-    pub(super) fn receive(&mut self) -> io::Result<bool> {
-        let start = self.buffer.len();
-        self.buffer.resize(start + READ_BYTES, 0);
-        let count = file::read(io::stdin(), &mut self.buffer[start..]);
-        self.buffer.truncate(start + count.as_ref().copied().unwrap_or(0));
-        Ok(count? > 0)
-    }
-
-    pub(super) fn next_request(&mut self) -> Result<Option<RemoteRequest>, ServeError> {
-        let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else {
-            if self.buffer.len() > MAX_REMOTE_LINE_BYTES {
-                return Err(ServeError::Request("a request is too long".to_owned()));
-            }
-            return Ok(None);
-        };
-        let line: Vec<u8> = self.buffer.drain(..=end).collect();
-        let request = serde_json::from_slice(&line[..end]);
-        request.map(Some).map_err(|error| ServeError::Request(error.to_string()))
-    }
 }

@@ -20,7 +20,8 @@ use siding_model::id::TaskId;
 use siding_model::process::BootId;
 
 use crate::store::task_files::{
-    INPUT_FIFO, OLD_SPLICE_MARKER_FILE, OUTPUT_FIFO, SOCKET_NAME, SPLICE_MARKER_FILE, STDERR_FIFO,
+    INPUT_FIFO, INPUT_POSITION_FILE, OLD_SPLICE_MARKER_FILE, OUTPUT_FIFO, SOCKET_NAME,
+    SPLICE_MARKER_FILE, STDERR_FIFO,
 };
 use crate::sys::{file, procfs, system_info};
 
@@ -33,8 +34,15 @@ pub const RECORD_FILE: &str = "runtime_dir";
 /// the earlier versions find it.
 const OLD_RECORD_FILE: &str = "place";
 /// Files that are needed only while a shim supervises the task.
-const TRANSIENT_FILES: [&str; 6] =
-    [SOCKET_NAME, OUTPUT_FIFO, STDERR_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE, OLD_SPLICE_MARKER_FILE];
+const TRANSIENT_FILES: [&str; 7] = [
+    SOCKET_NAME,
+    OUTPUT_FIFO,
+    STDERR_FIFO,
+    INPUT_FIFO,
+    INPUT_POSITION_FILE,
+    SPLICE_MARKER_FILE,
+    OLD_SPLICE_MARKER_FILE,
+];
 
 /// The format of the record that this build writes, which is also the newest that it can read.
 const RECORD_FORMAT: u32 = 1;

@@ -14,6 +14,9 @@ pub const STDERR_FIFO: &str = "err.fifo";
 pub const STDERR_SPANS_FILE: &str = "stderr";
 /// Name of the FIFO from which the task reads its input, if the task has one.
 pub const INPUT_FIFO: &str = "in.fifo";
+/// Name of the file next to [`INPUT_FIFO`] with the number of bytes that another machine has written
+/// to the FIFO.
+pub const INPUT_POSITION_FILE: &str = "in.position";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the
 /// FIFO and the output file while a burst of output is stored.
 pub const SPLICE_MARKER_FILE: &str = "inflight";

@@ -14,6 +14,15 @@ pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the capacity of a pipe in bytes.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn capacity(fd: impl AsFd) -> io::Result<usize> {
+    Ok(rustix::pipe::fcntl_getpipe_size(fd)?)
+}
+
 /// Moves at most `most` bytes from a pipe into a file at an offset, without copying them into this
 /// process (splice(2)). Even when this process is killed meanwhile, each byte is either in the file
 /// or still in the pipe. Returns the number of bytes moved; 0 means that the pipe is empty and has

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
@@ -132,6 +132,20 @@ impl<'r> TaskInput<'r> {
         if state.spec.stdin != StdinMode::Pipe {
             return Err(InputError::NoPipe { id });
         }
+        Self::open_fifo(root, program, dir)
+    }
+
+    /// Opens the input of a task that runs and has an input pipe.
+    ///
+    /// # Errors
+    ///
+    /// [`InputError::Closed`] and [`InputError::Io`].
+    pub(crate) fn open_fifo(
+        root: &'r StateDir,
+        program: &'r CStr,
+        dir: &TaskDir,
+    ) -> Result<Self, InputError> {
+        let id = dir.id();
         let fifo = dir
             .endpoint_dir()
             .and_then(|place| file::open_at(place, INPUT_FIFO, file::OpenMode::FifoWrite));
@@ -150,6 +164,26 @@ impl<'r> TaskInput<'r> {
     #[must_use]
     pub fn requested_by(self, requester: &str) -> Self {
         Self { requester: Some(requester.to_owned()), ..self }
+    }
+
+    /// Writes the bytes that the pipe accepts without waiting, and returns their number. Does not
+    /// notify the shim.
+    ///
+    /// # Errors
+    ///
+    /// [`InputError::Closed`] and [`InputError::Io`].
+    pub(crate) fn write_available(&self, bytes: &[u8]) -> Result<usize, InputError> {
+        match file::write(&self.input_fifo, bytes) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                Ok(0)
+            }
+            Err(error) if is_closed(&error) => Err(InputError::Closed { id: self.id }),
+            result => {
+                result.map_err(|source| InputError::Io { doing: "write to", id: self.id, source })
+            }
+        }
     }
 
     /// Writes all bytes, waiting up to 10 s each time the pipe is full. Then notifies the shim, at
@@ -233,6 +267,12 @@ impl<'r> TaskInput<'r> {
         // The reader gets end of file when the last write end is closed: the shim has closed its
         // own, and this function closes another when it drops `self`.
         Ok(())
+    }
+}
+
+impl AsFd for TaskInput<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.input_fifo.as_fd()
     }
 }
 

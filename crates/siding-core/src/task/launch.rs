@@ -46,7 +46,12 @@ pub enum ShimCommand {
     RescueAmong(TaskId),
     /// Send a new task to another machine, and become its mirror. The memory file holds a
     /// [`TaskPayload`], whose environment are the variables for the other machine.
-    StartMirror(TaskId),
+    StartMirror {
+        /// The id of the task.
+        task_id: TaskId,
+        /// Whether the packet contains [`ShimFds::stdin`].
+        has_stdin: bool,
+    },
     /// Take the mirror of a task over from a shim that was killed. The memory file is empty.
     RescueMirror(TaskId),
     /// Adopt a process that is already marked. The memory file holds an [`Adoption`]. The task has
@@ -71,7 +76,7 @@ pub struct ShimFds {
     /// A socket to the proxy through which a new task reaches the network. The proxy lives as long
     /// as any process holds this socket.
     pub proxy: Option<OwnedFd>,
-    /// The file or pipe that a new task inherits as its standard input.
+    /// The file or pipe that a new task inherits as its standard input, or that its mirror reads.
     pub stdin: Option<OwnedFd>,
 }
 
@@ -95,6 +100,9 @@ impl ShimFds {
         if let ShimCommand::Start { has_proxy, has_stdin, .. } = command {
             stdin = if has_stdin { descriptors.pop() } else { None };
             proxy = if has_proxy { descriptors.pop() } else { None };
+        }
+        if let ShimCommand::StartMirror { has_stdin: true, .. } = command {
+            stdin = descriptors.pop();
         }
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
@@ -164,7 +172,7 @@ impl IdleShim {
     /// Makes the shim start a new task, and passes the lock of the task's directory to the shim.
     /// `environment` is the whole environment of the task, as `NAME=value`, which is passed in
     /// memory and never written to disk. `stdin` is the file or pipe that the task inherits if
-    /// `spec` says so.
+    /// `spec` says so. The mirror of a task on another machine reads it instead.
     ///
     /// # Errors
     ///
@@ -179,8 +187,10 @@ impl IdleShim {
     ) -> io::Result<ShimConnection> {
         let payload = TaskPayload::encode_payload(spec, environment)?;
         if spec.is_remote() {
-            let command = ShimCommand::StartMirror(spec.task_id);
-            return self.send_command(command, root, &dir, &payload);
+            let command =
+                ShimCommand::StartMirror { task_id: spec.task_id, has_stdin: stdin.is_some() };
+            let more = [dir.runtime_dir(), stdin];
+            return self.send_command_with(command, [root.as_fd(), dir.as_fd()], &more, &payload);
         }
         let proxy = match &spec.net {
             NetPolicy::Allow(hosts) => Some(proxy::start(hosts, spec.task_id)?),

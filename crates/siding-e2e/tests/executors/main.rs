@@ -4,6 +4,7 @@
 mod connections;
 mod fake_ssh;
 mod full_disk;
+mod input;
 mod interruptions;
 mod lifetime;
 mod lists;

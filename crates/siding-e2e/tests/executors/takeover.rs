@@ -12,7 +12,7 @@ const LINE_COUNT: u32 = 20_000;
 
 /// Kills the local shim of a task, and waits until it has exited.
 #[track_caller]
-fn kill_shim(remote: &SshRemote<'_>, id: &str) {
+pub(crate) fn kill_shim(remote: &SshRemote<'_>, id: &str) {
     let pid = remote.show(id)["shim_pid"].as_u64().expect("a running task has a shim");
     let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
     shim.kill();

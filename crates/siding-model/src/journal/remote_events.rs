@@ -33,7 +33,8 @@ impl TaskState {
             | RemoteEvent::Queued { .. }
             | RemoteEvent::Unreachable { .. }
             | RemoteEvent::Reachable { .. }
-            | RemoteEvent::StopPending { .. } => {}
+            | RemoteEvent::StopPending { .. }
+            | RemoteEvent::InputLost { .. } => {}
         }
         Ok(())
     }

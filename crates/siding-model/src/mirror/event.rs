@@ -91,6 +91,12 @@ pub enum RemoteEvent {
         /// Time of the remote record.
         at: MonotonicMs,
     },
+    /// The rest of the standard input is lost, for example because the mirror that read it was
+    /// killed. The input of the remote task is closed after this record.
+    InputLost {
+        /// Time of the record.
+        at: MonotonicMs,
+    },
 }
 
 impl RemoteEvent {
@@ -106,7 +112,8 @@ impl RemoteEvent {
             | Self::Reachable { at }
             | Self::StopPending { at, .. }
             | Self::Rebooted { at, .. }
-            | Self::DeadlineCounted { at } => *at,
+            | Self::DeadlineCounted { at }
+            | Self::InputLost { at } => *at,
         }
     }
 

@@ -28,6 +28,8 @@ pub struct RemoteState {
     pub unreachable: Option<Unreachable>,
     /// The requested stop, until the remote task has recorded it.
     pub pending_stop: Option<PendingStop>,
+    /// Whether the standard input was closed before its end, because the rest was lost.
+    pub is_input_lost: bool,
 }
 
 /// An interruption of the connection.
@@ -80,6 +82,7 @@ impl RemoteState {
                 let (by, grace_ms, signal) = (by.clone(), *grace_ms, *signal);
                 self.pending_stop = Some(PendingStop { by, grace_ms, signal });
             }
+            RemoteEvent::InputLost { .. } => self.is_input_lost = true,
             RemoteEvent::Rebooted { .. } | RemoteEvent::DeadlineCounted { .. } => {}
         }
     }

@@ -231,7 +231,8 @@ impl MirrorMachine {
             RemoteMessage::Refused { why } => self.fail_start(context, &why),
             RemoteMessage::Missing { processor } => self.on_missing(context, &processor),
             RemoteMessage::End => self.on_remote_end(),
-            RemoteMessage::Output { .. } => Vec::new(),
+            // The caller handles these messages.
+            RemoteMessage::Output { .. } | RemoteMessage::InputPosition(_) => Vec::new(),
         }
     }
 

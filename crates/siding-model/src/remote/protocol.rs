@@ -1,7 +1,7 @@
 //! The messages between a mirror and siding on the remote machine.
 //!
-//! Each message is one line of JSON. The line of [`RemoteMessage::Output`] is followed by the bytes
-//! that it announces.
+//! Each message is one line of JSON. The lines of [`RemoteMessage::Output`] and
+//! [`RemoteRequest::Input`] are followed by the bytes that they announce.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,8 @@ use crate::process::{MonotonicMs, UnixMs};
 use crate::protocol::{ShimMessage, ShimRequest};
 use crate::record::Record;
 use crate::spec::TaskSpec;
+
+use super::input::InputPosition;
 
 /// Version of these messages. Both sides must have the same one.
 pub const REMOTE_PROTOCOL: u32 = 2;
@@ -80,6 +82,18 @@ pub enum RemoteRequest {
         /// The request.
         request: ShimRequest,
     },
+    /// Write a part of the standard input, whose bytes follow this line.
+    Input {
+        /// Offset of the first byte.
+        at: u64,
+        /// Number of bytes.
+        bytes: usize,
+    },
+    /// Close the standard input after all bytes before this offset.
+    InputEnd {
+        /// Number of bytes before the end.
+        at: u64,
+    },
 }
 
 impl RemoteRequest {
@@ -88,7 +102,7 @@ impl RemoteRequest {
     pub const fn protocol(&self) -> Option<u32> {
         match self {
             Self::Start { protocol, .. } | Self::Follow { protocol, .. } => Some(*protocol),
-            Self::Forward { .. } => None,
+            Self::Forward { .. } | Self::Input { .. } | Self::InputEnd { .. } => None,
         }
     }
 }
@@ -99,7 +113,10 @@ impl RemoteRequest {
     pub fn into_forwarded(self) -> Option<(u64, ShimRequest)> {
         match self {
             Self::Forward { number, request } => Some((number, request)),
-            Self::Start { .. } | Self::Follow { .. } => None,
+            Self::Start { .. }
+            | Self::Follow { .. }
+            | Self::Input { .. }
+            | Self::InputEnd { .. } => None,
         }
     }
 }
@@ -182,6 +199,9 @@ pub enum RemoteMessage {
         /// The message.
         message: ShimMessage,
     },
+    /// The part of the standard input that was written to the FIFO of the task: once after
+    /// [`Self::Accepted`], and whenever it has changed. Sent only if the input is a pipe.
+    InputPosition(InputPosition),
     /// The remote machine has no such task.
     Unknown,
     /// The task was not started, and the remote machine has recorded nothing.

@@ -10,6 +10,7 @@
 //! - `limits`, `watchdog`: the breaches that a series of samples shows;
 //! - `metrics`: the counts of journals, and the text of the metrics;
 //! - `mirror`: a remote task and its mirror, with a network that breaks at any point;
+//! - `remote_input`: the standard input of a remote task, over such a network;
 //! - `otlp`: the spans of tasks, and the entries for the journal of systemd;
 //! - `prompts`: the detection of prompts in the last lines of output;
 //! - `notices`, `notice_views`, `reminder`: the notices of a task, and that no output of a task can
@@ -38,6 +39,7 @@ mod prompts;
 mod random_histories;
 mod ready;
 mod reminder;
+mod remote_input;
 mod rules;
 mod sample_records;
 mod task_view;

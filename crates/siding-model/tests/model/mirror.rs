@@ -99,7 +99,9 @@ impl Remote {
                 return answer(RemoteMessage::Unknown);
             }
             RemoteRequest::Follow { position, .. } => position,
-            RemoteRequest::Forward { .. } => return Vec::new(),
+            RemoteRequest::Forward { .. }
+            | RemoteRequest::Input { .. }
+            | RemoteRequest::InputEnd { .. } => return Vec::new(),
         };
         self.served = Some(position);
         let Some(Record::Accepted(accepted)) = self.journal.first() else { panic!("no start") };

@@ -8,7 +8,7 @@ use siding_core::sys::clock;
 use siding_model::executor::RemoteExecutor;
 use siding_model::process::MonotonicMs;
 use siding_model::remote::{
-    MirrorAction, MirrorContext, MirrorMachine, ReceivedMessage, RemoteRequest,
+    MirrorAction, MirrorContext, MirrorMachine, ReceivedMessage, RemoteMessage, RemoteRequest,
 };
 use siding_model::wait::CheckBackoff;
 
@@ -18,6 +18,8 @@ use crate::failpoints;
 
 /// The first and the longest pause between two attempts to connect, in milliseconds.
 const RETRY_PAUSE_MS: (u64, u64) = (500, 60_000);
+/// The part of the pipe to ssh that input may fill: one of this many.
+const INPUT_SHARE: usize = 4;
 
 /// The running ssh, or the pause before the next attempt.
 #[derive(Debug)]
@@ -59,9 +61,16 @@ impl MirrorConnection {
         }
     }
 
-    /// Sends a request without waiting. Returns false if that is not possible.
-    fn send(&mut self, request: &RemoteRequest) -> bool {
-        self.link.as_mut().is_some_and(|(link, _)| link.send(request).is_ok())
+    /// Sends a request, and the bytes that follow it, without waiting. Returns false if that is not
+    /// possible.
+    fn send(&mut self, request: &RemoteRequest, bytes: &[u8]) -> bool {
+        self.link.as_mut().is_some_and(|(link, _)| link.send(request, bytes).is_ok())
+    }
+
+    /// Returns the number of bytes of input that may be on their way, so that the pipe to ssh has
+    /// space for requests.
+    pub(super) fn max_sent_input(&self) -> usize {
+        self.link().map_or(0, RemoteLink::request_pipe_bytes) / INPUT_SHARE
     }
 }
 
@@ -101,7 +110,7 @@ impl Mirror {
                 MirrorAction::Record(records) => self.record(records),
                 MirrorAction::RecordEvent(event) => self.record_event(event),
                 MirrorAction::Send(request) => {
-                    if !self.send(&request) {
+                    if !self.send(&request, &[]) {
                         let why = "a request exceeds 1 MiB, or ssh does not read it";
                         return self.on_broken(why);
                     }
@@ -115,18 +124,21 @@ impl Mirror {
                         self.connection.backoff = new_backoff();
                     }
                     self.refuse_forwarded();
+                    self.on_input_disconnected();
                 }
             }
         }
     }
 
-    fn send(&mut self, request: &RemoteRequest) -> bool {
+    /// Sends a request, and the bytes that follow it, over the present connection.
+    pub(super) fn send(&mut self, request: &RemoteRequest, bytes: &[u8]) -> bool {
         failpoints::pause_at(match request {
             RemoteRequest::Start { .. } => "sending",
             RemoteRequest::Follow { .. } => "following",
             RemoteRequest::Forward { .. } => "forwarding",
+            RemoteRequest::Input { .. } | RemoteRequest::InputEnd { .. } => "sending_input",
         });
-        self.connection.send(request)
+        self.connection.send(request, bytes)
     }
 
     fn connect(&mut self) {
@@ -180,6 +192,9 @@ impl Mirror {
             let Some((link, _)) = &mut self.connection.link else { return };
             match link.next_message() {
                 Ok(Some(ReceivedMessage::Output { at, bytes })) => self.store(at, &bytes),
+                Ok(Some(ReceivedMessage::Message(RemoteMessage::InputPosition(position)))) => {
+                    self.on_input_position(position);
+                }
                 Ok(Some(ReceivedMessage::Message(message))) => {
                     self.step(|machine, context| machine.on_message(context, message));
                 }
@@ -201,7 +216,7 @@ impl Mirror {
         }
     }
 
-    fn on_broken(&mut self, why: &str) {
+    pub(super) fn on_broken(&mut self, why: &str) {
         if self.task.is_live() {
             self.step(|machine, context| machine.on_broken(context, why));
         }

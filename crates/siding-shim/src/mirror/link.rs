@@ -66,12 +66,18 @@ impl RemoteLink {
         self.stderr.as_ref().map(AsFd::as_fd)
     }
 
-    /// Sends a request without waiting. Fails if ssh has not read earlier requests, as on a stalled
-    /// connection.
-    pub(super) fn send(&mut self, request: &RemoteRequest) -> io::Result<()> {
+    /// Returns the capacity of the pipe to ssh.
+    pub(super) fn request_pipe_bytes(&self) -> usize {
+        self.stdin.as_ref().and_then(|stdin| pipe::capacity(stdin).ok()).unwrap_or(0)
+    }
+
+    /// Sends a request, and the bytes that follow it, without waiting. Fails if ssh has not read
+    /// earlier requests, as on a stalled connection.
+    pub(super) fn send(&mut self, request: &RemoteRequest, bytes: &[u8]) -> io::Result<()> {
         let stdin = self.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut line = serde_json::to_vec(request).map_err(io::Error::other)?;
         line.push(b'\n');
+        line.extend_from_slice(bytes);
         for piece in line.chunks(poll::PIPE_BLOCK_BYTES) {
             if !poll::wait_writable(stdin.as_fd(), 0)? {
                 let why = "a request is larger than 1 MiB, or the connection is stalled";
@@ -184,8 +190,8 @@ mod tests {
             number: 1,
             request: siding_model::protocol::ShimRequest::Release { by: "x".repeat(600 << 10) },
         };
-        link.send(&request).expect("it fits");
-        let error = link.send(&request).expect_err("the pipe is full");
+        link.send(&request, &[]).expect("it fits");
+        let error = link.send(&request, &[]).expect_err("the pipe is full");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         // Dropping the link ends `sleep`.
     }

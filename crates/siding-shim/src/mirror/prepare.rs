@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use siding_core::remote::ProgramCopy;
 use siding_core::store::journal_file::{self, JournalFile};
@@ -16,10 +16,11 @@ use siding_model::mirror::RemoteEvent;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::{AcceptedTask, NEWEST_FORMAT, Record};
 use siding_model::remote::{ExecutorFacts, JobRequest, MirrorMachine, UnsentTask};
-use siding_model::spec::TaskSpec;
+use siding_model::spec::{StdinMode, TaskSpec};
 
 use super::Mirror;
 use super::connection::MirrorConnection;
+use super::input::MirrorInput;
 use super::link::REQUEST_PIPE_BYTES;
 use crate::clients::{Client, Clients};
 use crate::failpoints;
@@ -52,7 +53,8 @@ fn become_mirror(id: TaskId, prepared: PreparedShim) -> Result<Shim, StartError>
     Ok(shim)
 }
 
-fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError> {
+fn prepare(id: TaskId, shim: Shim, mut handed: ShimFds) -> Result<Mirror, StartError> {
+    let stdin = handed.stdin.take();
     let dirs = shim.open_dirs(id, handed);
     let TaskPayload { spec, environment } =
         TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
@@ -73,6 +75,8 @@ fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError
     let output = file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
         .and_then(|fd| OutputFile::new(fd, accepted.spec.keep_head, accepted.spec.keep_tail))
         .map_err(failed_to("create the output file"))?;
+    let input = MirrorInput::create(accepted.spec.stdin, stdin, runtime_dir(&dirs)?)
+        .map_err(failed_to("open the input"))?;
     let listener = listen(&dirs)?;
     let mut journal = JournalFile::create(dir).map_err(failed_to("create the journal"))?;
     let state = TaskState::new(accepted.clone());
@@ -80,7 +84,7 @@ fn prepare(id: TaskId, shim: Shim, handed: ShimFds) -> Result<Mirror, StartError
         .append(&[Record::Accepted(Box::new(accepted))])
         .map_err(failed_to("write the journal"))?;
     failpoints::pause_at("accepted");
-    let files = MirrorFiles { state, journal, output, listener };
+    let files = MirrorFiles { state, journal, output, listener, input };
     assemble(shim, dirs, files, Some(unsent))
 }
 
@@ -107,6 +111,7 @@ fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
         keep: true,
         parent_task: None,
         duplicate_of: None,
+        stdin: remote_stdin(local.stdin),
         ..local.clone()
     };
     let split = |variable: &CString| {
@@ -114,6 +119,14 @@ fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
         text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
     };
     UnsentTask { spec, variables: variables.iter().filter_map(split).collect() }
+}
+
+/// Returns the mode of the remote input, to which siding there writes the bytes of the mirror.
+const fn remote_stdin(local: StdinMode) -> StdinMode {
+    match local {
+        StdinMode::Null => StdinMode::Null,
+        StdinMode::Pipe | StdinMode::Inherit => StdinMode::Pipe,
+    }
 }
 
 /// Returns the user and the machine that send a task.
@@ -158,9 +171,7 @@ fn resume(
     let output = file::open_or_create(dir, task_files::OUTPUT_FILE)
         .and_then(|fd| OutputFile::new(fd, state.spec.keep_head, state.spec.keep_tail))
         .map_err(failed_to("reopen the output"))?;
-    let runtime_dir =
-        dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
-    let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
+    let _already_removed = file::remove(runtime_dir(&dirs)?, task_files::SOCKET_NAME);
     let listener = listen(&dirs)?;
     let at = clock::monotonic_now().max(state.last_event_at);
     let rescued = Record::Rescued { at, shim: shim.self_process };
@@ -178,13 +189,17 @@ fn resume(
     }
     journal.append(&records).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
-    assemble(shim, dirs, MirrorFiles { state, journal, output, listener }, None)
+    let is_loss_recorded = state.remote.as_ref().is_some_and(|remote| remote.is_input_lost);
+    let input = MirrorInput::take_over(state.spec.stdin, is_loss_recorded, runtime_dir(&dirs)?);
+    assemble(shim, dirs, MirrorFiles { state, journal, output, listener, input }, None)
+}
+
+fn runtime_dir(dirs: &TaskDirs) -> Result<BorrowedFd<'_>, StartError> {
+    dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))
 }
 
 fn listen(dirs: &TaskDirs) -> Result<OwnedFd, StartError> {
-    let runtime_dir =
-        dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
-    unix_socket::listen(runtime_dir, task_files::SOCKET_NAME)
+    unix_socket::listen(runtime_dir(dirs)?, task_files::SOCKET_NAME)
         .map_err(failed_to("listen for clients"))
 }
 
@@ -194,6 +209,7 @@ struct MirrorFiles {
     journal: JournalFile,
     output: OutputFile,
     listener: OwnedFd,
+    input: Option<MirrorInput>,
 }
 
 fn assemble(
@@ -202,7 +218,7 @@ fn assemble(
     files: MirrorFiles,
     unsent: Option<UnsentTask>,
 ) -> Result<Mirror, StartError> {
-    let MirrorFiles { state, journal, output, listener } = files;
+    let MirrorFiles { state, journal, output, listener, input } = files;
     let missing = || failed_to("find the executor")(io::ErrorKind::InvalidData.into());
     let executor: RemoteExecutor = *state.spec.executor.clone().ok_or_else(missing)?;
     let copy = match executor.program {
@@ -230,6 +246,7 @@ fn assemble(
         signals: shim.signals,
         machine: MirrorMachine::new(facts, unsent),
         connection: MirrorConnection::new(executor, copy),
+        input,
         unstored: None,
         forwarded: Vec::new(),
         is_told_to_exit: false,

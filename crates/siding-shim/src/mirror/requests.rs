@@ -7,7 +7,7 @@ use siding_model::remote::{MirrorAction, RemoteRequest};
 use siding_model::signal::Signal;
 
 use super::Mirror;
-use crate::clients::{ClientEvent, ClientId, UNKNOWN_REQUEST};
+use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
 
 impl Mirror {
     /// Receives a client's request and carries it out.
@@ -33,10 +33,13 @@ impl Mirror {
                 }
                 return;
             }
+            ShimRequest::InputWritten { by } => self.notify_input(by),
+            ShimRequest::CloseStdin { by } if self.close_input() => self.notify_input(by),
+            ShimRequest::CloseStdin { .. } => {
+                return self.refuse(id, STDIN_CLOSED.to_owned());
+            }
             ShimRequest::Release { .. }
             | ShimRequest::Extend { .. }
-            | ShimRequest::InputWritten { .. }
-            | ShimRequest::CloseStdin { .. }
             | ShimRequest::Why
             | ShimRequest::Usage => return self.forward(id, request),
         }

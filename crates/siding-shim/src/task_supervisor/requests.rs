@@ -4,7 +4,7 @@ use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::TaskSupervisor;
-use crate::clients::ClientId;
+use crate::clients::{ClientId, STDIN_CLOSED};
 use crate::task_context::TaskContext;
 
 impl TaskSupervisor {
@@ -33,9 +33,7 @@ impl TaskSupervisor {
                     self.on_input_written(by);
                     ShimMessage::Done
                 }
-                None => ShimMessage::Refused {
-                    why: "its standard input is closed already, or was never a pipe".to_owned(),
-                },
+                None => ShimMessage::Refused { why: STDIN_CLOSED.to_owned() },
             },
             ShimRequest::Why => {
                 self.clients.await_evidence(id);

@@ -32,11 +32,12 @@ pub enum RunError {
     /// No executor could be chosen.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
-    /// The task would run on another machine and read local input.
+    /// The task would be a job of a cluster and read local input.
     #[error(
-        "a command on {executor} gets no standard input from this machine; let it read a file there"
+        "a job on {executor} gets no standard input from this machine; let it read a file there, or \
+         write `--stdin null`"
     )]
-    RemoteInput {
+    JobInput {
         /// Name of the executor.
         executor: String,
     },

@@ -149,18 +149,20 @@ impl ExecutorChoice {
         }
         Ok(variables)
     }
+}
 
-    /// Checks that the command needs no local input, because none is sent.
+impl ExecutorChoice {
+    /// Checks that the job of a cluster needs no local input: it may start when this machine is off.
     ///
     /// # Errors
     ///
-    /// [`RunError::RemoteInput`].
+    /// [`RunError::JobInput`].
     pub(super) fn check_stdin(&self, stdin: &TaskStdin) -> Result<(), RunError> {
         match stdin {
-            TaskStdin::Null => Ok(()),
-            TaskStdin::Pipe | TaskStdin::Inherit(_) => {
-                Err(RunError::RemoteInput { executor: self.name.clone() })
+            TaskStdin::Pipe | TaskStdin::Inherit(_) if self.settings.slurm.is_some() => {
+                Err(RunError::JobInput { executor: self.name.clone() })
             }
+            TaskStdin::Null | TaskStdin::Pipe | TaskStdin::Inherit(_) => Ok(()),
         }
     }
 }

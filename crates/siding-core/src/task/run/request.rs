@@ -251,8 +251,8 @@ impl TaskRequest {
     /// # Errors
     ///
     /// [`RunError::Id`]; [`RunError::Net`] if the network policy of the settings cannot be enforced
-    /// on this system, even if the task is exempt from this policy. [`RunError::RemoteInput`] and
-    /// [`RunError::RemoteEnvironment`] for a task that runs on another machine.
+    /// on this system, even if the task is exempt from this policy; [`RunError::RemoteEnvironment`]
+    /// for a task that runs on another machine.
     pub fn prepare(
         mut self,
         root: &StateDir,

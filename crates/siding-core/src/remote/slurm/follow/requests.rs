@@ -21,9 +21,10 @@ const STOP_OVERHEAD_MS: u64 = 35_000;
 impl JobFollower<'_> {
     /// Carries out the requests that have arrived.
     pub(super) fn handle_requests(&mut self) -> Result<(), ServeError> {
-        while let Some(request) = self.requests.next_request()? {
+        while let Some((request, _)) = self.requests.next_request()? {
             let Some((number, request)) = request.into_forwarded() else {
-                return Err(ServeError::Request("a second request names a task".to_owned()));
+                let why = "a job receives neither a second task nor input";
+                return Err(ServeError::Request(why.to_owned()));
             };
             self.handle_request(number, request)?;
         }
