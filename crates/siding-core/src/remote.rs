@@ -2,6 +2,7 @@
 
 mod check;
 mod program;
+pub mod rsync;
 pub mod serve;
 pub mod ssh;
 

@@ -11,7 +11,10 @@ mod protocol;
 mod translate;
 
 pub use decoder::{MessageDecoder, ReceivedMessage, UnreadableMessage};
-pub use machine::{ExecutorFacts, MirrorAction, MirrorContext, MirrorMachine, UnsentTask};
+pub use machine::{
+    ExecutorFacts, FetchError, MirrorAction, MirrorContext, MirrorMachine, SESSION_REQUESTER,
+    UnsentTask,
+};
 pub use protocol::{
     MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };

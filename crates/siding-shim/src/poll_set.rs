@@ -28,6 +28,8 @@ pub(crate) enum Source {
     RemoteMessages,
     /// The ssh of a mirror wrote to its standard error.
     RemoteErrors,
+    /// The rsync of a mirror wrote a message, or has exited.
+    Fetch,
     /// A client sent a request, or disconnected.
     Client(ClientId),
     /// A client connects.

@@ -8,7 +8,7 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
 use siding_model::task_view::{
-    MonitorView, OutputView, ProcessView, ReadyView, TaskView, UnreachableView,
+    FetchView, MonitorView, OutputView, ProcessView, ReadyView, TaskView, UnreachableView,
 };
 
 use crate::output::{self, OutputSize};
@@ -115,6 +115,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
         machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
         unreachable: UnreachableView::from_state(state),
+        fetch: FetchView::from_state(state),
         sent_by: spec.sent_by.clone(),
         expected_ms: None,
         expected_p90_ms: None,

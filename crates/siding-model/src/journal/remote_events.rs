@@ -25,7 +25,8 @@ impl TaskState {
             RemoteEvent::Sent { .. }
             | RemoteEvent::Unreachable { .. }
             | RemoteEvent::Reachable { .. }
-            | RemoteEvent::StopPending { .. } => {}
+            | RemoteEvent::StopPending { .. }
+            | RemoteEvent::Fetched { .. } => {}
         }
         Ok(())
     }

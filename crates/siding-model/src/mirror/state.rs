@@ -2,6 +2,7 @@
 
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
+use crate::file_sync::FetchFailure;
 use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
@@ -21,6 +22,8 @@ pub struct RemoteState {
     pub unreachable: Option<Unreachable>,
     /// The requested stop, until the remote task has recorded it.
     pub pending_stop: Option<PendingStop>,
+    /// The paths that could not be copied back; `None` until the mirror has tried.
+    pub failed_fetches: Option<Vec<FetchFailure>>,
 }
 
 /// An interruption of the connection.
@@ -62,6 +65,7 @@ impl RemoteState {
                 let (by, grace_ms, signal) = (by.clone(), *grace_ms, *signal);
                 self.pending_stop = Some(PendingStop { by, grace_ms, signal });
             }
+            RemoteEvent::Fetched { failed, .. } => self.failed_fetches = Some(failed.clone()),
             RemoteEvent::Rebooted { .. } | RemoteEvent::DeadlineCounted { .. } => {}
         }
     }
