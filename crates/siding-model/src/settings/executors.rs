@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::value::{EMPTY_TABLE_WORD, RawValue, Value, ValueError, describe_rejected, printable};
 use crate::executor::{ExecutorSettings, LOCAL_EXECUTOR, is_executor_name};
+use crate::file_sync::parse_relative_path;
 
 /// The only kind of executor, which is also the default.
 const SSH_KIND: &str = "ssh";
@@ -19,6 +20,9 @@ const PROGRAM_ALLOWED: &str =
 const PATHS_ALLOWED: &str = "a table of absolute local and remote directories, such as \
     `{ \"/home/me/src\" = \"/srv/src\" }`";
 const ENV_ALLOWED: &str = "a list of names of variables, each perhaps with `*` at its end, such as `[\"CI\", \"RUST_*\"]`";
+
+const SYNC_ALLOWED: &str = "a list of paths below the top directory of a project, without `..`, such as \
+    `[\"data\", \"build/config.h\"]`";
 
 /// The executors of the settings, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,7 +68,8 @@ pub enum BadExecutor {
     },
     /// The table has an unknown key.
     #[error(
-        "unknown key `{key}` of `{name}`; the keys are `kind`, `host`, `program`, `paths` and `env`"
+        "unknown key `{key}` of `{name}`; the keys are `kind`, `host`, `program`, `paths`, `env` and \
+         `sync`"
     )]
     UnknownKey {
         /// Name of the executor.
@@ -129,6 +134,10 @@ impl Value for Executors {
                     "env": {
                         "type": "array",
                         "items": { "type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\*?$" }
+                    },
+                    "sync": {
+                        "type": "array",
+                        "items": { "type": "string", "pattern": "^[^/]" }
                     }
                 },
                 "additionalProperties": false
@@ -155,7 +164,7 @@ fn read_executor(name: &str, raw: &RawValue) -> Result<ExecutorSettings, BadExec
 }
 
 impl ExecutorTable<'_> {
-    const KNOWN_KEYS: [&'static str; 5] = ["kind", "host", "program", "paths", "env"];
+    const KNOWN_KEYS: [&'static str; 6] = ["kind", "host", "program", "paths", "env", "sync"];
 
     fn read(&self) -> Result<ExecutorSettings, BadExecutor> {
         let is_unknown = |key: &&String| !Self::KNOWN_KEYS.contains(&key.as_str());
@@ -169,7 +178,8 @@ impl ExecutorTable<'_> {
             host: host.ok_or_else(|| BadExecutor::NoHost { name: self.name.to_owned() })?,
             program: self.text("program", is_program_path, PROGRAM_ALLOWED)?,
             paths: self.paths()?,
-            env: self.env()?,
+            env: self.texts("env", is_variable_pattern, ENV_ALLOWED)?,
+            sync: self.texts("sync", |path| parse_relative_path(path).is_ok(), SYNC_ALLOWED)?,
         })
     }
 
@@ -205,14 +215,20 @@ impl ExecutorTable<'_> {
         paths.iter().map(read).collect()
     }
 
-    fn env(&self) -> Result<Vec<String>, BadExecutor> {
-        let Some(raw) = self.table.get("env") else { return Ok(Vec::new()) };
-        let RawValue::List(names) = raw else { return Err(self.refuse("env", raw, ENV_ALLOWED)) };
-        let read = |name: &RawValue| match name.as_text() {
-            Some(text) if is_variable_pattern(text) => Ok(text.to_owned()),
-            Some(_) | None => Err(self.refuse("env", name, ENV_ALLOWED)),
+    /// Returns the texts of a list; none if the table does not have the key.
+    fn texts(
+        &self,
+        key: &str,
+        is_allowed: fn(&str) -> bool,
+        allowed: &'static str,
+    ) -> Result<Vec<String>, BadExecutor> {
+        let Some(raw) = self.table.get(key) else { return Ok(Vec::new()) };
+        let RawValue::List(items) = raw else { return Err(self.refuse(key, raw, allowed)) };
+        let read = |item: &RawValue| match item.as_text() {
+            Some(text) if is_allowed(text) => Ok(text.to_owned()),
+            Some(_) | None => Err(self.refuse(key, item, allowed)),
         };
-        names.iter().map(read).collect()
+        items.iter().map(read).collect()
     }
 }
 
@@ -250,8 +266,10 @@ fn executor_to_raw(executor: &ExecutorSettings) -> RawValue {
         let paths = executor.paths.iter().map(|(local, remote)| (local.clone(), text(remote)));
         table.insert("paths".to_owned(), RawValue::Table(paths.collect()));
     }
-    if !executor.env.is_empty() {
-        table.insert("env".to_owned(), RawValue::List(executor.env.iter().map(text).collect()));
+    for (key, texts) in [("env", &executor.env), ("sync", &executor.sync)] {
+        if !texts.is_empty() {
+            table.insert(key.to_owned(), RawValue::List(texts.iter().map(text).collect()));
+        }
     }
     RawValue::Table(table)
 }
@@ -283,6 +301,7 @@ mod tests {
     fn executors_round_trip() {
         let paths = table(&[("/home/me/src", text("/srv/src"))]);
         let env = RawValue::List(vec![text("CI"), text("RUST_*")]);
+        let sync = RawValue::List(vec![text("data"), text("build/config.h")]);
         let raw = table(&[
             ("gpu", table(&[("host", text("gpu"))])),
             (
@@ -292,6 +311,7 @@ mod tests {
                     ("program", text("/opt/siding")),
                     ("paths", paths),
                     ("env", env),
+                    ("sync", sync),
                 ]),
             ),
         ]);
@@ -371,6 +391,14 @@ mod tests {
             ("env", list(&["*"]), "`*` is not allowed here"),
             ("env", list(&["A*B"]), "`A*B` is not allowed here"),
             ("env", list(&["1A"]), "`1A` is not allowed here"),
+            (
+                "sync",
+                text("data"),
+                "`build.sync`: `data` is not allowed here; write a list of paths",
+            ),
+            ("sync", RawValue::Boolean(true), "`build.sync`: `true` is not allowed here"),
+            ("sync", list(&["data", "../secret"]), "`../secret` is not allowed here"),
+            ("sync", list(&["/etc"]), "`/etc` is not allowed here"),
         ] {
             let refused = error(&build(&[(key, value)]));
             assert!(refused.contains(part), "{refused}");

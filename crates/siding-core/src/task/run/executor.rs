@@ -1,5 +1,7 @@
 //! The remote machine on which a new task runs.
 
+use std::path::{Path, PathBuf};
+
 use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SSH_VARIABLES};
 use siding_model::settings::{Executors, Settings};
 
@@ -7,6 +9,7 @@ use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 use super::error::RunError;
 use super::request::WorkingDirectory;
 use super::stdin::TaskStdin;
+use crate::remote::{SyncError, SyncPlan};
 
 /// No executor of the settings has the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +34,9 @@ impl UnknownExecutor {
 pub struct ExecutorChoice {
     name: String,
     settings: ExecutorSettings,
+    /// The remote directory to which the project of the working directory was copied, with the part
+    /// of the path below it; `None` unless the call requests a copy.
+    copied_directory: Option<String>,
 }
 
 impl ExecutorChoice {
@@ -47,11 +53,33 @@ impl ExecutorChoice {
         }
         let found = settings.executor.get(name);
         let found = found.ok_or_else(|| UnknownExecutor::new(name, &settings.executor))?;
-        Ok(Some(Self { name: name.to_owned(), settings: found.clone() }))
+        let (name, settings) = (name.to_owned(), found.clone());
+        Ok(Some(Self { name, settings, copied_directory: None }))
+    }
+
+    /// Lists the files of the project that contains the working directory, to copy them to the
+    /// machine. `extra` are paths to be copied in addition, relative to that directory.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError`].
+    pub fn plan_sync(
+        &self,
+        local: &WorkingDirectory,
+        extra: &[PathBuf],
+    ) -> Result<SyncPlan, SyncError> {
+        SyncPlan::new(self.to_remote(), &self.settings, Path::new(local.as_str()), extra)
+    }
+
+    /// Sets the working directory on the machine, to which the project was copied.
+    #[must_use]
+    pub fn in_directory(self, directory: String) -> Self {
+        Self { copied_directory: Some(directory), ..self }
     }
 
     /// Returns the name of the executor.
-    pub(super) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -62,7 +90,8 @@ impl ExecutorChoice {
 
     /// Returns the directory of the remote machine for a local one.
     pub(super) fn directory(&self, local: &WorkingDirectory) -> WorkingDirectory {
-        WorkingDirectory::on_remote_machine(self.settings.remote_directory(local.as_str()))
+        let mapped = || self.settings.remote_directory(local.as_str());
+        WorkingDirectory::on_remote_machine(self.copied_directory.clone().unwrap_or_else(mapped))
     }
 
     /// Returns the variables that the remote command receives besides those of the request: the
