@@ -6,6 +6,7 @@ mod interruptions;
 mod lifetime;
 mod results;
 mod ssh_remote;
+mod sync;
 mod takeover;
 
 use std::path::Path;
