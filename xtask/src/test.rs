@@ -28,8 +28,8 @@ Usage: cargo xtask test [--browser | --engines]
 
   --browser  opens every page of `siding web` in Chromium, and writes docs/web/*.png;
              needs chromedriver on PATH or in SIDING_CHROMEDRIVER
-  --engines  runs tasks over ssh, and breaks the connections; needs sshd and ssh
-             (Debian: openssh-server)
+  --engines  runs tasks over ssh, and breaks the connections; needs sshd, ssh and rsync
+             (Debian: openssh-server, rsync)
 
 Without a flag, runs every step of `cargo xtask check`. Needs a Rust toolchain and a C
 linker; builds cargo-deny into the target directory when it is not there. Works as root and
@@ -95,6 +95,9 @@ fn run_engine_tests(workspace: &Workspace) -> Result<ExitCode> {
     let script = workspace.root.join(SSHD_SCRIPT);
     if !workspace.command(&script, &["check"]).succeeds_silently() {
         bail!("found no sshd or no ssh; install both (Debian: apt-get install openssh-server)");
+    }
+    if !workspace.command("rsync", &["--version"]).succeeds_silently() {
+        bail!("found no rsync; install it (Debian: apt-get install rsync)");
     }
     let test = ["test", "--locked", "-p", "siding-e2e", "--test", "executors"];
     workspace.cargo(&[&test[..], &["--", "--ignored"]].concat()).run()?;

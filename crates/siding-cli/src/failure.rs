@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use siding_core::notices::NoticesError;
+use siding_core::remote::SyncError;
 use siding_core::session::SessionError;
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
@@ -139,7 +140,7 @@ macro_rules! from_errors {
     };
 }
 
-from_errors!(AdoptError, RecoverError, SessionError, SettingsError);
+from_errors!(AdoptError, RecoverError, SessionError, SettingsError, SyncError);
 
 impl From<NoticesError> for Failure {
     fn from(error: NoticesError) -> Self {

@@ -2,10 +2,14 @@
 
 mod check;
 mod program;
+mod project_files;
+pub mod rsync;
 pub mod serve;
 mod slurm;
 pub mod ssh;
+mod sync;
 
 pub use check::{ExecutorCheck, check};
 pub use program::ProgramCopy;
 pub use slurm::{JOB_ARGUMENT, JobError, run_job};
+pub use sync::{SyncError, SyncPlan};

@@ -172,6 +172,13 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
         RemoteEvent::InputLost { .. } => {
             (EventTone::Warning, "the rest of the standard input was lost".to_owned())
         }
+        RemoteEvent::Fetched { failed, .. } if failed.is_empty() => {
+            (EventTone::Normal, format!("fetched files from {name}"))
+        }
+        RemoteEvent::Fetched { failed, .. } => {
+            let paths: Vec<&str> = failed.iter().map(|failure| failure.path.as_str()).collect();
+            (EventTone::Warning, format!("could not fetch from {name}: {}", paths.join(", ")))
+        }
         RemoteEvent::DeadlineCounted { .. } => return None,
     })
 }

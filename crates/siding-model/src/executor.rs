@@ -94,6 +94,9 @@ pub struct ExecutorSettings {
     pub paths: BTreeMap<String, String>,
     /// Names of the local variables that a remote command receives. A name may end in `*`.
     pub env: Vec<String>,
+    /// Paths below the top directory of a project that are copied in addition to the files that git
+    /// knows, if a call copies the project.
+    pub sync: Vec<String>,
 }
 
 impl ExecutorSettings {
@@ -106,6 +109,7 @@ impl ExecutorSettings {
             program: None,
             paths: BTreeMap::new(),
             env: Vec::new(),
+            sync: Vec::new(),
         }
     }
 
@@ -113,16 +117,20 @@ impl ExecutorSettings {
     /// [`paths`](Self::paths) has the same path on both machines.
     #[must_use]
     pub fn remote_directory(&self, local: &str) -> String {
-        // The longest local directory is the most specific one.
+        self.mapped_directory(local).unwrap_or_else(|| trim_separators(local))
+    }
+
+    /// Returns the remote directory for a local one that is below one of [`paths`](Self::paths);
+    /// otherwise `None`.
+    #[must_use]
+    pub fn mapped_directory(&self, local: &str) -> Option<String> {
         let mapped = self.paths.iter().filter_map(|(from, to)| {
             let below = Path::new(local).strip_prefix(from).ok()?;
             Some((from.len(), Path::new(to).join(below)))
         });
-        let (_, remote) = mapped.max_by_key(|(len, _)| *len).unwrap_or((0, local.into()));
-        // A path that ends in `/` would differ from the shell's name of the same directory.
-        let remote = remote.to_string_lossy().into_owned();
-        let trimmed = remote.trim_end_matches('/');
-        if trimmed.is_empty() { remote } else { trimmed.to_owned() }
+        // The longest local directory is the most specific one.
+        let (_, remote) = mapped.max_by_key(|(len, _)| *len)?;
+        Some(trim_separators(&remote.to_string_lossy()))
     }
 
     /// Returns whether a remote command receives the local variable of this name.
@@ -133,6 +141,13 @@ impl ExecutorSettings {
             None => pattern == name,
         })
     }
+}
+
+/// Removes `/` at the end of a path, with which it would differ from the shell's name of the same
+/// directory.
+fn trim_separators(path: &str) -> String {
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.is_empty() { path.to_owned() } else { trimmed.to_owned() }
 }
 
 #[cfg(test)]
@@ -147,6 +162,7 @@ mod tests {
             program: None,
             paths: paths.iter().map(owned).collect(),
             env: env.iter().map(|name| (*name).to_owned()).collect(),
+            sync: Vec::new(),
         }
     }
 
@@ -163,6 +179,8 @@ mod tests {
         ] {
             assert_eq!(mapped.remote_directory(local), remote, "{local}");
         }
+        assert_eq!(mapped.mapped_directory("/home/me/doc/").as_deref(), Some("/srv/doc"));
+        assert_eq!(mapped.mapped_directory("/home/meme"), None);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod duration;
 pub mod evidence;
 pub mod executor;
 pub mod failure_class;
+pub mod file_sync;
 pub mod flow_control;
 pub mod fnv;
 pub mod foreground_call;

@@ -16,7 +16,10 @@ pub use input::{
     INPUT_WINDOW_BYTES, InputAction, InputPosition, InputReceiver, InputSender,
     MAX_INPUT_MESSAGE_BYTES, MisplacedInput, RemoteInputState,
 };
-pub use machine::{ExecutorFacts, MirrorAction, MirrorContext, MirrorMachine, UnsentTask};
+pub use machine::{
+    ExecutorFacts, FetchError, MirrorAction, MirrorContext, MirrorMachine, SESSION_REQUESTER,
+    UnsentTask,
+};
 pub use protocol::{
     JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };

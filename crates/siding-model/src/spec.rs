@@ -5,6 +5,7 @@ pub mod self_command;
 use serde::{Deserialize, Serialize};
 
 use crate::executor::RemoteExecutor;
+use crate::file_sync::FetchRequest;
 use crate::id::{SessionId, TaskId, TaskKind};
 use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
@@ -161,6 +162,10 @@ pub struct TaskSpec {
     /// that runs on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<Box<RemoteExecutor>>,
+    /// The files that the mirror copies back to this machine when the command has ended; `None`
+    /// without `--fetch`, and on the remote machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<Box<FetchRequest>>,
     /// User and machine that sent the task here, as `USER@MACHINE`; `None` for a task that was
     /// started on this machine. The text is untrusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]

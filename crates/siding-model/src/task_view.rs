@@ -21,6 +21,7 @@ use crate::outcome::{BackgroundReason, Outcome, Placement};
 use crate::process::UnixMs;
 use crate::record::{OutputGap, StopReport};
 
+pub use remote_view::FetchView;
 pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 
 /// One task, as `run` and `show` print it. `ps` prints a list of tasks without output text.
@@ -115,6 +116,9 @@ pub struct TaskView {
     /// The present interruption of the connection to the remote machine, where the task continues;
     /// null while it is reachable.
     pub unreachable: Option<UnreachableView>,
+    /// The files that are copied back from the remote machine when the command has ended; null
+    /// without `--fetch`.
+    pub fetch: Option<FetchView>,
     /// User and machine that sent the task here, as `USER@MACHINE`; null for a task that was started
     /// on this machine.
     pub sent_by: Option<String>,

@@ -12,10 +12,12 @@
 //! | a stop is requested meanwhile | records it, and requests it there once it is reachable |
 //! | the other machine does not know the task | records that its end is unknown |
 //! | bytes of the local input arrive | sends them, and keeps them until they are accepted |
+//! | the command has ended, and files were requested | copies them, and then records the end |
 //!
 //! The local placement is the mirror's own, because the caller waits here.
 
 mod connection;
+mod fetch;
 mod input;
 mod link;
 mod prepare;
@@ -29,7 +31,7 @@ use siding_model::lifecycle::{LifecycleEffect, TaskEvent};
 use siding_model::outcome::{BackgroundReason, Outcome};
 use siding_model::process::MonotonicMs;
 use siding_model::record::{CloseSummary, OutputTotals, Record};
-use siding_model::remote::MirrorMachine;
+use siding_model::remote::{MirrorAction, MirrorMachine, SESSION_REQUESTER};
 use siding_model::signal::Signal;
 
 use crate::clients::{ClientId, Clients};
@@ -39,6 +41,7 @@ use crate::poll_set::{PollSet, Source};
 use crate::task_record::TaskRecord;
 
 use connection::MirrorConnection;
+use fetch::FetchProcess;
 use input::MirrorInput;
 
 pub(crate) use prepare::{start, take_over};
@@ -58,6 +61,10 @@ pub(crate) struct Mirror {
     /// Output that could not be stored, for example because the disk is full, and the time of the
     /// next attempt. Nothing more is received until then; the remote machine keeps the output.
     unstored: Option<(MonotonicMs, Vec<u8>)>,
+    /// The actions that wait until the output is stored.
+    deferred: Vec<MirrorAction>,
+    /// The running copy of a requested file.
+    fetch: Option<FetchProcess>,
     /// The clients whose requests were forwarded, each with the number of its request.
     forwarded: Vec<(u64, ClientId)>,
     /// Whether this process was told to exit. The remote task continues, and the next command starts
@@ -94,7 +101,7 @@ impl Mirror {
         }
         self.clients.resume_accepting(now);
         if self.lease.has_expired(self.task.root(), self.task.spec(), now) {
-            self.request_stop("session", None, None);
+            self.request_stop(SESSION_REQUESTER, None, None);
         }
         self.store_again(now);
         self.connect_if_due(now);
@@ -113,6 +120,10 @@ impl Mirror {
             poll_set.add(0, Source::RemoteErrors, link.errors_source());
         }
         poll_set.add(0, Source::LocalInput, self.input.as_ref().and_then(MirrorInput::source));
+        // The end of the copy is recorded after the output.
+        if let Some(process) = self.fetch.as_ref().filter(|_| self.unstored.is_none()) {
+            poll_set.add(0, Source::Fetch, process.sources());
+        }
         poll_set.add(0, Source::SessionOwner, self.lease.source());
         for (id, socket) in self.clients.sources() {
             poll_set.add(0, Source::Client(id), [socket]);
@@ -154,6 +165,7 @@ impl Mirror {
             Source::RemoteErrors => self.connection.receive_errors(),
             // The next tick reads it.
             Source::LocalInput => {}
+            Source::Fetch => self.on_fetch_readable(),
             Source::SessionOwner => self.lease.on_owner_ended(self.task.root(), self.task.spec()),
             Source::Client(id) => self.on_client_readable(id),
             Source::Listener => self.clients.accept(),
@@ -169,6 +181,7 @@ impl Mirror {
 
     /// Appends records, and publishes them to the subscribers.
     fn record(&mut self, records: Vec<Record>) {
+        let records = self.with_own_totals(records);
         let Self { task, clients, .. } = self;
         task.append(records, |seq, record| clients.publish(seq, record));
     }
@@ -238,6 +251,7 @@ impl Mirror {
     fn store_again(&mut self, now: MonotonicMs) {
         if let Some((_, bytes)) = self.unstored.take_if(|(at, _)| *at <= now) {
             self.store_at_end(&bytes);
+            self.carry_out_deferred();
             // Messages that arrived before the disk was full are handled now.
             self.handle_messages();
         }

@@ -30,6 +30,8 @@ pub(crate) enum Source {
     RemoteErrors,
     /// The local input of a mirror's task has bytes, or has ended.
     LocalInput,
+    /// The rsync of a mirror wrote a message, or has exited.
+    Fetch,
     /// A client sent a request, or disconnected.
     Client(ClientId),
     /// A client connects.

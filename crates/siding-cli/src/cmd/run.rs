@@ -13,6 +13,7 @@ mod not_found;
 mod output_stream;
 mod plan;
 mod progress;
+mod project_copy;
 mod same_name;
 mod stdin_source;
 
@@ -57,6 +58,8 @@ pub(crate) struct Args {
     /// a partition (`slurm:gpu`); `slurm` is the cluster of this machine, and `local` this machine
     #[arg(long, value_name = "EXECUTOR")]
     pub(super) on: Option<String>,
+    #[command(flatten)]
+    copies: project_copy::CopyArgs,
     /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
     /// `none` for a person at a terminal, otherwise blocking_budget, 15s)
     #[arg(long, value_name = "D")]
@@ -175,6 +178,7 @@ Examples:
   siding run --wait-for port:3000 -- npm start     returns when it listens
   siding run --timeout 5m --on-timeout stop -- ./flaky.sh
   siding run --net none -- ./tests.sh              without network
+  siding run --on build --sync --fetch out -- make on another machine
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press

@@ -147,22 +147,34 @@ pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command
 
 /// Returns the ssh command that runs a script of sh(1) on the remote machine.
 pub(super) fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
-    let mut command = Command::new("ssh");
+    let mut command = local_command("ssh", executor);
+    command.args(connection_arguments(executor));
+    // The user's login shell may be any shell; all of them take a text in single quotes as it is.
+    command.arg(format!("exec sh -c {}", single_quote(script)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Returns a command that runs a local program with the variables that ssh needs, and no others.
+pub(super) fn local_command(program: &str, executor: &RemoteExecutor) -> Command {
+    let mut command = Command::new(program);
     command.env_clear().env("PATH", DEFAULT_PATH).envs(executor.variables());
-    command.arg("-T");
+    command
+}
+
+/// Returns the arguments of ssh before the remote command: the options and the destination.
+pub(super) fn connection_arguments(executor: &RemoteExecutor) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from("-T")];
     for option in SSH_OPTIONS {
-        command.args(["-o", option]);
+        arguments.extend(["-o", option].map(OsString::from));
     }
     if let Some(path) = control_path(executor) {
         let mut option = OsString::from("ControlPath=");
         option.push(path);
-        command.arg("-o").arg(option);
+        arguments.extend([OsString::from("-o"), option]);
     }
-    // The user's login shell may be any shell; all of them take a text in single quotes as it is.
-    command.args(["--", executor.destination()]);
-    command.arg(format!("exec sh -c {}", single_quote(script)));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    arguments.extend(["--", executor.destination()].map(OsString::from));
+    arguments
 }
 
 /// Returns whether another task has opened a connection to the machine that is still open, so that

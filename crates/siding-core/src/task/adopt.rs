@@ -399,6 +399,7 @@ fn adoption_spec(
         duplicate_of: None,
         separate_stderr: false,
         executor: None,
+        fetch: None,
         sent_by: None,
         trace_parent: starter_trace_parent(),
         log_journald: terms.log_journald,

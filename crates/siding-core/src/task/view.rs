@@ -8,7 +8,8 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
 use siding_model::task_view::{
-    MonitorView, OutputView, ProcessView, QueuedView, ReadyView, TaskView, UnreachableView,
+    FetchView, MonitorView, OutputView, ProcessView, QueuedView, ReadyView, TaskView,
+    UnreachableView,
 };
 
 use crate::output::{self, OutputSize};
@@ -119,6 +120,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         queued,
         restarts: state.remote.as_ref().map_or(0, |remote| remote.attempt),
         unreachable: UnreachableView::from_state(state),
+        fetch: FetchView::from_state(state),
         sent_by: spec.sent_by.clone(),
         expected_ms: None,
         expected_p90_ms: None,

@@ -11,6 +11,7 @@ mod lists;
 mod pending_stops;
 mod results;
 mod ssh_remote;
+mod sync;
 mod takeover;
 mod waits;
 

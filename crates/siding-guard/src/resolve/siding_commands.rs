@@ -22,6 +22,7 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
             "--budget",
             "--cwd",
             "--env",
+            "--fetch",
             "--grace",
             "--max-connection-age",
             "--max-cpu-spin",
@@ -43,6 +44,7 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
             "--signal",
             "--stall-after",
             "--stdin",
+            "--sync-path",
             "--timeout",
             "--wait-for",
         ],
@@ -58,6 +60,7 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
             "--help",
             "--json",
             "--keep",
+            "--sync",
         ],
     },
     SidingCommand {

@@ -34,7 +34,8 @@ impl TaskState {
             | RemoteEvent::Unreachable { .. }
             | RemoteEvent::Reachable { .. }
             | RemoteEvent::StopPending { .. }
-            | RemoteEvent::InputLost { .. } => {}
+            | RemoteEvent::InputLost { .. }
+            | RemoteEvent::Fetched { .. } => {}
         }
         Ok(())
     }

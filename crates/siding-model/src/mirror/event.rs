@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::RemoteClock;
 use super::job::JobStatus;
+use crate::file_sync::FetchFailure;
 use crate::process::{BootId, MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
@@ -97,6 +98,15 @@ pub enum RemoteEvent {
         /// Time of the record.
         at: MonotonicMs,
     },
+    /// The mirror has copied the files of the specification's `fetch` back, after the command had
+    /// ended and before its end is recorded.
+    Fetched {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// The paths that could not be copied.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        failed: Vec<FetchFailure>,
+    },
 }
 
 impl RemoteEvent {
@@ -113,7 +123,8 @@ impl RemoteEvent {
             | Self::StopPending { at, .. }
             | Self::Rebooted { at, .. }
             | Self::DeadlineCounted { at }
-            | Self::InputLost { at } => *at,
+            | Self::InputLost { at }
+            | Self::Fetched { at, .. } => *at,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
 use super::job::JobStatus;
+use crate::file_sync::FetchFailure;
 use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
@@ -30,6 +31,8 @@ pub struct RemoteState {
     pub pending_stop: Option<PendingStop>,
     /// Whether the standard input was closed before its end, because the rest was lost.
     pub is_input_lost: bool,
+    /// The paths that could not be copied back; `None` until the mirror has tried.
+    pub failed_fetches: Option<Vec<FetchFailure>>,
 }
 
 /// An interruption of the connection.
@@ -83,6 +86,7 @@ impl RemoteState {
                 self.pending_stop = Some(PendingStop { by, grace_ms, signal });
             }
             RemoteEvent::InputLost { .. } => self.is_input_lost = true,
+            RemoteEvent::Fetched { failed, .. } => self.failed_fetches = Some(failed.clone()),
             RemoteEvent::Rebooted { .. } | RemoteEvent::DeadlineCounted { .. } => {}
         }
     }

@@ -16,6 +16,8 @@
 //! Over a shared connection the task is requested before the first message. A step returns actions,
 //! which the caller carries out in their order.
 
+mod fetch;
+
 use crate::journal::TaskState;
 use crate::lifecycle::TaskEvent;
 use crate::mirror::{RemoteClock, RemoteEvent, RemoteState};
@@ -29,6 +31,9 @@ use crate::spec::TaskSpec;
 use super::protocol::{
     JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
 };
+use fetch::FetchProgress;
+
+pub use fetch::FetchError;
 use super::translate::local_record;
 
 mod job;
@@ -40,6 +45,9 @@ const MAX_REQUEST_AGE_MS: u64 = 60_000;
 /// Time for which a task must have been followed, in milliseconds, so that its connection is
 /// replaced without a pause. A connection that breaks sooner may break each time.
 const MIN_FOLLOWED_MS: u64 = 5_000;
+
+/// The requester of a stop at the end of the session.
+pub const SESSION_REQUESTER: &str = "session";
 
 /// A task that the remote machine has not accepted yet, as it is sent there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +122,21 @@ pub enum MirrorAction {
         /// Whether the next attempt to connect is due at once instead of after a growing pause.
         retry_at_once: bool,
     },
+    /// Copy this path of the specification's `fetch` to this machine.
+    Fetch {
+        /// The path.
+        path: String,
+    },
+    /// End the copying of a path.
+    CancelFetch,
+    /// Append a text to the output that ends at this offset, unless the output has it. The following
+    /// actions wait until the text is stored.
+    AppendOutput {
+        /// End of the remote output.
+        at: u64,
+        /// Complete lines.
+        text: String,
+    },
 }
 
 /// The first message of the remote siding.
@@ -145,9 +168,11 @@ pub struct MirrorMachine {
     /// variables of the command are not on disk.
     unsent: Option<UnsentTask>,
     phase: LinkPhase,
-    /// The records that end the remote task, until the summary has arrived. All of them are
-    /// recorded at once, so that no reader finds an ended task without a summary.
+    /// The records that end the remote task, until the summary has arrived and the requested files
+    /// are copied. All of them are recorded at once, so that no reader finds an ended task without a
+    /// summary.
     ending: Vec<Record>,
+    fetch: FetchProgress,
     /// Whether this process has copied the program to the remote machine.
     has_installed: bool,
     /// The time at which the last followed connection broke.
@@ -166,6 +191,7 @@ impl MirrorMachine {
             unsent,
             phase: LinkPhase::Down,
             ending: Vec::new(),
+            fetch: FetchProgress::new(),
             has_installed: false,
             lost_at: None,
             next_number: 0,
@@ -184,6 +210,9 @@ impl MirrorMachine {
         if self.unsent.is_none() && context.remote().sent_at.is_none() {
             let error = "its shim was killed before it was sent".to_owned();
             return vec![MirrorAction::RecordEvent(TaskEvent::SpawnFailed { error, errno: 0 })];
+        }
+        if self.fetch.needs_no_connection() {
+            return Vec::new();
         }
         vec![MirrorAction::Connect]
     }
@@ -230,7 +259,7 @@ impl MirrorMachine {
             RemoteMessage::Unknown => self.on_unknown(context),
             RemoteMessage::Refused { why } => self.fail_start(context, &why),
             RemoteMessage::Missing { processor } => self.on_missing(context, &processor),
-            RemoteMessage::End => self.on_remote_end(),
+            RemoteMessage::End => self.on_remote_end(context),
             // The caller handles these messages.
             RemoteMessage::Output { .. } | RemoteMessage::InputPosition(_) => Vec::new(),
         }
@@ -298,6 +327,9 @@ impl MirrorMachine {
         } else {
             remote.unreachable.is_some().then(|| RemoteEvent::Reachable { at: context.now() })
         };
+        if remote.unreachable.is_some() {
+            self.fetch.forget_attempt();
+        }
         self.unsent = None;
         self.has_installed = false;
         self.lost_at = None;
@@ -331,27 +363,16 @@ impl MirrorMachine {
         records.push(local);
         let mut next = context.state.clone();
         if let Err(why) = records.iter().cloned().try_for_each(|record| next.apply(record)) {
-            let name = &self.executor.name;
-            let why = format!("the records of {name} cannot be followed: {why}");
-            return self.end(TaskEvent::Vanished { why });
+            return self.end_unreadable(&why);
         }
-        if !next.is_live() && next.closed.is_none() {
-            self.ending = records;
-            return Vec::new();
-        }
-        vec![MirrorAction::Record(records)]
+        self.ending = records;
+        self.record_or_fetch(context, &next)
     }
 
-    /// Handles that the remote machine has sent all of its records, although the task has not ended
-    /// here: a crash there lost the summary, or records that this machine has.
-    fn on_remote_end(&mut self) -> Actions {
-        let event = |record: Record| {
-            if let Record::Event { event, .. } = record { Some(event) } else { None }
-        };
-        let ending = std::mem::take(&mut self.ending).into_iter().find_map(event);
-        self.end(ending.unwrap_or_else(|| TaskEvent::Vanished {
-            why: format!("the records of {} lack its end", self.executor.name),
-        }))
+    /// Ends a task whose records cannot be followed.
+    fn end_unreadable(&mut self, why: &str) -> Actions {
+        let why = format!("the records of {} cannot be followed: {why}", self.executor.name);
+        self.end(TaskEvent::Vanished { why })
     }
 
     /// Handles that the remote machine does not have the task. A request that an earlier connection
@@ -417,6 +438,9 @@ impl MirrorMachine {
             LinkPhase::Followed { since } | LinkPhase::Queued { since, .. } => Some(since),
             LinkPhase::Down | LinkPhase::Opened { .. } => None,
         };
+        if self.fetch.needs_no_connection() {
+            return vec![MirrorAction::Disconnect { retry_at_once: false }];
+        }
         // The remote machine sends these records again.
         self.ending = Vec::new();
         let remote = context.remote();
@@ -462,12 +486,18 @@ impl MirrorMachine {
         grace_ms: Option<u64>,
         signal: Option<Signal>,
     ) -> Actions {
+        // The end of a session does not take away the files of a command that has ended.
+        let cancelled =
+            if by == SESSION_REQUESTER { Vec::new() } else { self.cancel_fetch(context, by) };
+        if self.fetch.needs_no_connection() {
+            return cancelled;
+        }
         let by = by.to_owned();
         let event =
             RemoteEvent::StopPending { at: context.now(), by: by.clone(), grace_ms, signal };
         let record = MirrorAction::Record(vec![Record::Remote(event)]);
         let forwarded = self.forward(ShimRequest::Stop { by, grace_ms, signal });
-        std::iter::once(record).chain(forwarded).collect()
+        cancelled.into_iter().chain([record]).chain(forwarded).collect()
     }
 
     /// Moves the task to the background.

@@ -7,6 +7,7 @@ use crate::duration;
 use crate::executor::{
     ExecutorSettings, LOCAL_EXECUTOR, SlurmOptions, is_executor_name, parse_memory_mib,
 };
+use crate::file_sync::parse_relative_path;
 
 /// The default kind: a machine that ssh reaches.
 const SSH_KIND: &str = "ssh";
@@ -31,6 +32,9 @@ const ARGUMENTS_ALLOWED: &str =
     "a list of options of sbatch, such as `[\"--qos=high\", \"--exclusive\"]`";
 const DIRECTORY_ALLOWED: &str = "an absolute path, such as `\"/scratch/me/siding\"`";
 const ENV_ALLOWED: &str = "a list of names of variables, each perhaps with `*` at its end, such as `[\"CI\", \"RUST_*\"]`";
+
+const SYNC_ALLOWED: &str = "a list of paths below the top directory of a project, without `..`, such as \
+    `[\"data\", \"build/config.h\"]`";
 
 /// The executors of the settings, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -156,6 +160,10 @@ impl Value for Executors {
                     "env": {
                         "type": "array",
                         "items": { "type": "string", "pattern": r"^[A-Za-z_][A-Za-z0-9_]*\*?$" }
+                    },
+                    "sync": {
+                        "type": "array",
+                        "items": { "type": "string", "pattern": "^[^/]" }
                     }
                 },
                 "additionalProperties": false
@@ -184,6 +192,8 @@ fn read_executor(name: &str, raw: &RawValue) -> Result<ExecutorSettings, BadExec
 impl ExecutorTable<'_> {
     /// Keys of every kind.
     const KEYS: [&'static str; 5] = ["kind", "host", "program", "paths", "env"];
+    /// Further keys of a machine that ssh reaches.
+    const SSH_KEYS: [&'static str; 1] = ["sync"];
     /// Further keys of Slurm.
     const SLURM_KEYS: [&'static str; 9] = [
         "partition",
@@ -197,7 +207,7 @@ impl ExecutorTable<'_> {
         "directory",
     ];
     const KNOWN_KEYS_TEXT: &'static str =
-        "the keys are `kind`, `host`, `program`, `paths` and `env`";
+        "the keys are `kind`, `host`, `program`, `paths`, `env` and `sync`";
     const KNOWN_SLURM_KEYS_TEXT: &'static str =
         "the keys of a Slurm cluster are `kind`, `host`, `program`, `paths`, `env`, `partition`, \
          `account`, `cpus`, `memory`, `gpus`, `nodes`, `time`, `engine_args` and `directory`";
@@ -215,13 +225,15 @@ impl ExecutorTable<'_> {
             slurm: is_slurm.then(|| self.slurm_options()).transpose()?,
             program: self.text("program", is_program_path, PROGRAM_ALLOWED)?,
             paths: self.paths()?,
-            env: self.env()?,
+            env: self.texts("env", is_variable_pattern, ENV_ALLOWED)?,
+            sync: self.texts("sync", |path| parse_relative_path(path).is_ok(), SYNC_ALLOWED)?,
         })
     }
 
     fn check_keys(&self, is_slurm: bool) -> Result<(), BadExecutor> {
+        let kind_keys: &[&str] = if is_slurm { &Self::SLURM_KEYS } else { &Self::SSH_KEYS };
         let is_known =
-            |key: &str| Self::KEYS.contains(&key) || (is_slurm && Self::SLURM_KEYS.contains(&key));
+            |key: &str| Self::KEYS.contains(&key) || kind_keys.contains(&key);
         let Some(key) = self.table.keys().find(|key| !is_known(key)) else { return Ok(()) };
         let known = if is_slurm { Self::KNOWN_SLURM_KEYS_TEXT } else { Self::KNOWN_KEYS_TEXT };
         Err(BadExecutor::UnknownKey { name: self.name.to_owned(), key: printable(key), known })
@@ -241,7 +253,7 @@ impl ExecutorTable<'_> {
             )?,
             nodes: number("nodes")?,
             time_minutes: self.parsed("time", parse_minutes, TIME_ALLOWED)?,
-            arguments: self.list("engine_args", |word| word.starts_with('-'), ARGUMENTS_ALLOWED)?,
+            arguments: self.texts("engine_args", |word| word.starts_with('-'), ARGUMENTS_ALLOWED)?,
             directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
         })
     }
@@ -295,24 +307,20 @@ impl ExecutorTable<'_> {
         paths.iter().map(read).collect()
     }
 
-    fn env(&self) -> Result<Vec<String>, BadExecutor> {
-        self.list("env", is_variable_pattern, ENV_ALLOWED)
-    }
-
-    /// Returns the texts of a key; none if the table does not have the key.
-    fn list(
+    /// Returns the texts of a list; none if the table does not have the key.
+    fn texts(
         &self,
         key: &str,
         is_allowed: fn(&str) -> bool,
         allowed: &'static str,
     ) -> Result<Vec<String>, BadExecutor> {
         let Some(raw) = self.table.get(key) else { return Ok(Vec::new()) };
-        let RawValue::List(texts) = raw else { return Err(self.refuse(key, raw, allowed)) };
-        let read = |one: &RawValue| match one.as_text() {
+        let RawValue::List(items) = raw else { return Err(self.refuse(key, raw, allowed)) };
+        let read = |item: &RawValue| match item.as_text() {
             Some(text) if is_allowed(text) => Ok(text.to_owned()),
-            Some(_) | None => Err(self.refuse(key, one, allowed)),
+            Some(_) | None => Err(self.refuse(key, item, allowed)),
         };
-        texts.iter().map(read).collect()
+        items.iter().map(read).collect()
     }
 }
 
@@ -362,8 +370,10 @@ fn executor_to_raw(executor: &ExecutorSettings) -> RawValue {
         let paths = executor.paths.iter().map(|(local, remote)| (local.clone(), text(remote)));
         table.insert("paths".to_owned(), RawValue::Table(paths.collect()));
     }
-    if !executor.env.is_empty() {
-        table.insert("env".to_owned(), RawValue::List(executor.env.iter().map(text).collect()));
+    for (key, texts) in [("env", &executor.env), ("sync", &executor.sync)] {
+        if !texts.is_empty() {
+            table.insert(key.to_owned(), RawValue::List(texts.iter().map(text).collect()));
+        }
     }
     RawValue::Table(table)
 }
@@ -414,6 +424,7 @@ mod tests {
     fn executors_round_trip() {
         let paths = table(&[("/home/me/src", text("/srv/src"))]);
         let env = RawValue::List(vec![text("CI"), text("RUST_*")]);
+        let sync = RawValue::List(vec![text("data"), text("build/config.h")]);
         let raw = table(&[
             ("gpu", table(&[("host", text("gpu"))])),
             (
@@ -423,6 +434,7 @@ mod tests {
                     ("program", text("/opt/siding")),
                     ("paths", paths),
                     ("env", env),
+                    ("sync", sync),
                 ]),
             ),
         ]);
@@ -540,6 +552,14 @@ mod tests {
             ("env", list(&["*"]), "`*` is not allowed here"),
             ("env", list(&["A*B"]), "`A*B` is not allowed here"),
             ("env", list(&["1A"]), "`1A` is not allowed here"),
+            (
+                "sync",
+                text("data"),
+                "`build.sync`: `data` is not allowed here; write a list of paths",
+            ),
+            ("sync", RawValue::Boolean(true), "`build.sync`: `true` is not allowed here"),
+            ("sync", list(&["data", "../secret"]), "`../secret` is not allowed here"),
+            ("sync", list(&["/etc"]), "`/etc` is not allowed here"),
         ] {
             let refused = error(&build(&[(key, value)]));
             assert!(refused.contains(part), "{refused}");

@@ -1,7 +1,49 @@
 //! The words about the remote machine on which a task runs.
 
+use serde::Serialize;
+
 use super::{QueuedView, TaskView, UnreachableView};
+use crate::file_sync::FetchFailure;
 use crate::history::history_directory;
+use crate::journal::TaskState;
+
+/// The files that are copied back from a remote machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FetchView {
+    /// Directory of this machine that receives the files.
+    pub directory: String,
+    /// The requested paths, relative to this directory.
+    pub paths: Vec<String>,
+    /// The paths that could not be copied; null until the command has ended and the copying was
+    /// tried.
+    pub failed: Option<Vec<FetchFailure>>,
+}
+
+impl FetchView {
+    /// Returns the view of the files that a task requests; `None` if it requests none.
+    #[must_use]
+    pub fn from_state(state: &TaskState) -> Option<Self> {
+        let fetch = state.spec.fetch.as_ref()?;
+        let failed = state.remote.as_ref().and_then(|remote| remote.failed_fetches.clone());
+        Some(Self { directory: fetch.directory.clone(), paths: fetch.paths.clone(), failed })
+    }
+
+    /// Returns the result in words: which paths are requested, were copied, or could not be. The
+    /// text is untrusted.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let paths = self.paths.join(", ");
+        match self.failed.as_deref() {
+            None => format!("{paths} when the command has ended"),
+            Some([]) => format!("{paths} copied to {}", self.directory),
+            Some(failed) => {
+                let failed = failed.iter().map(|one| format!("{}: {}", one.path, one.why));
+                format!("could not copy {}", failed.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+}
 
 impl TaskView {
     /// Returns the state of a task that has not ended, in one word: `unreachable` while the

@@ -298,7 +298,13 @@ impl World {
                     self.is_connected = false;
                     self.cut(false);
                 }
-                MirrorAction::Connect | MirrorAction::Install | MirrorAction::Respond { .. } => {}
+                // The specification requests no files.
+                MirrorAction::Connect
+                | MirrorAction::Install
+                | MirrorAction::Respond { .. }
+                | MirrorAction::Fetch { .. }
+                | MirrorAction::CancelFetch
+                | MirrorAction::AppendOutput { .. } => {}
             }
         }
     }

@@ -57,6 +57,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         executor: None,
+        fetch: None,
         sent_by: None,
         trace_parent: None,
         log_journald: false,

@@ -50,6 +50,10 @@ impl MirrorConnection {
         self.link.as_ref().map(|(link, _)| link)
     }
 
+    pub(super) const fn executor(&self) -> &RemoteExecutor {
+        &self.executor
+    }
+
     /// Returns the time of the next attempt to connect; `None` while ssh runs.
     pub(super) fn wake_at(&self) -> Option<MonotonicMs> {
         self.link.is_none().then(|| self.backoff.next_check_at())
@@ -105,7 +109,8 @@ impl Mirror {
 
     /// Carries out the actions of a step.
     pub(super) fn carry_out(&mut self, actions: Vec<MirrorAction>) {
-        for action in actions {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
             match action {
                 MirrorAction::Record(records) => self.record(records),
                 MirrorAction::RecordEvent(event) => self.record_event(event),
@@ -118,6 +123,11 @@ impl Mirror {
                 MirrorAction::Respond { number, message } => self.respond(number, &message),
                 MirrorAction::Connect => self.connect(),
                 MirrorAction::Install => self.install(),
+                MirrorAction::Fetch { path } => self.start_fetch(&path),
+                MirrorAction::CancelFetch => self.fetch = None,
+                MirrorAction::AppendOutput { at, text } => {
+                    return self.append_output((at, text), actions.collect());
+                }
                 MirrorAction::Disconnect { retry_at_once } => {
                     self.connection.link = None;
                     if retry_at_once {

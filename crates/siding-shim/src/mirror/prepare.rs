@@ -105,6 +105,8 @@ fn check_request_size(unsent: &UnsentTask) -> io::Result<()> {
 fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
     let spec = TaskSpec {
         executor: None,
+        // The paths are those of this machine, and the mirror copies them.
+        fetch: None,
         sent_by: Some(sender(local.executor.as_deref())),
         // The mirror has the session, and requests the stop when the session ends.
         session_id: SessionId::implicit(),
@@ -248,6 +250,8 @@ fn assemble(
         connection: MirrorConnection::new(executor, copy),
         input,
         unstored: None,
+        deferred: Vec::new(),
+        fetch: None,
         forwarded: Vec::new(),
         is_told_to_exit: false,
     })

@@ -75,6 +75,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     check_background_tasks(args, &settings)?;
     let command = parse_command(args, &settings)?;
     let executor = choose_executor(args, &settings)?;
+    args.copies.check(executor.as_ref())?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
     // `--json` is for programs, even at a terminal.
@@ -90,17 +91,22 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     );
     let (stdin, stdin_note) = args.stdin.open(is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
+    let name = task_name(args)?;
     let is_remote = executor.is_some();
+    // The files are copied after everything else is checked.
+    let copy = |executor| args.copies.copy_project(root, executor, (&cwd, is_person));
+    let executor = executor.map(copy).transpose()?;
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
     let request = match args.id {
         Some(id) => request.id(id),
         None => request,
     };
     let task = request
-        .name(task_name(args)?)
+        .name(name)
         .stdin(stdin)
         .separate_stderr(!is_remote && is_person && !args.background && has_two_outputs())
         .executor(executor)
+        .fetch(args.copies.fetch_paths())
         .timeout(times.timeout)
         .deadline_from_background(is_person && !requests_deadline(args))
         .keep(args.keep)

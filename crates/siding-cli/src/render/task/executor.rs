@@ -32,6 +32,10 @@ impl TaskScreen {
                 lines.iter().map(|line| self.color.apply(TextStyle::Warning, line)).collect();
             self.add_block("unreachable", &painted);
         }
+        if let Some(fetch) = &view.fetch {
+            let lines = wrap_untrusted(&fetch.describe(), self.value_columns(), MAX_REASON_LINES);
+            self.add_block("fetch", &lines);
+        }
         if let Some(sender) = &view.sent_by {
             self.add_line("sent by", &one_line(sender, self.value_columns()));
         }
@@ -40,7 +44,8 @@ impl TaskScreen {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::task_view::{QueuedView, UnreachableView};
+    use siding_model::file_sync::FetchFailure;
+    use siding_model::task_view::{FetchView, QueuedView, UnreachableView};
 
     use super::super::task_screen;
     use super::*;
@@ -86,11 +91,19 @@ mod tests {
             stop_pending: true,
         });
         view.sent_by = Some("me@laptop".to_owned());
+        let failure =
+            FetchFailure { path: "b".to_owned(), why: "No such file or directory".to_owned() };
+        view.fetch = Some(FetchView {
+            directory: "/home/me".to_owned(),
+            paths: vec!["a".to_owned(), "b".to_owned()],
+            failed: Some(vec![failure]),
+        });
         let text = screen(&view);
         assert!(text.starts_with("b-4k7q0n2m8x5t  unreachable\n"), "{text}");
         for line in [
             "executor     build (build07)",
             "unreachable  since 2025-11-21T22:41:20.000Z, ssh: timed out; a stop is pending",
+            "fetch        could not copy b: No such file or directory",
             "sent by      me@laptop",
         ] {
             assert!(text.lines().any(|shown| shown == line), "no `{line}` in\n{text}");
@@ -105,11 +118,17 @@ mod tests {
             why: HOSTILE_TEXT.repeat(9),
             stop_pending: false,
         };
+        let fetch = FetchView {
+            directory: HOSTILE_TEXT.to_owned(),
+            paths: vec![HOSTILE_TEXT.to_owned()],
+            failed: Some(Vec::new()),
+        };
         let view = TaskView {
             executor: hostile(),
             machine: hostile(),
             unreachable: Some(unreachable),
             sent_by: hostile(),
+            fetch: Some(fetch),
             ..running_task()
         };
         for line in screen(&view).lines() {

@@ -1,5 +1,7 @@
 //! The remote machine on which a new task runs.
 
+use std::path::{Path, PathBuf};
+
 use siding_model::executor::{
     ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SLURM_EXECUTOR, SSH_VARIABLES, SlurmOptions,
 };
@@ -10,6 +12,7 @@ use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 use super::error::RunError;
 use super::request::WorkingDirectory;
 use super::stdin::TaskStdin;
+use crate::remote::{SyncError, SyncPlan};
 
 /// No executor of the settings has the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +56,9 @@ pub enum ExecutorError {
 pub struct ExecutorChoice {
     name: String,
     settings: ExecutorSettings,
+    /// The remote directory to which the project of the working directory was copied, with the part
+    /// of the path below it; `None` unless the call requests a copy.
+    copied_directory: Option<String>,
 }
 
 impl ExecutorChoice {
@@ -75,7 +81,7 @@ impl ExecutorChoice {
             None if name == SLURM_EXECUTOR => ExecutorSettings::local_cluster(),
             None => return Err(UnknownExecutor::new(given, &settings.executor).into()),
         };
-        let choice = Self { name: name.to_owned(), settings: found };
+        let choice = Self { name: name.to_owned(), settings: found, copied_directory: None };
         let partition = partition.map(str::to_owned);
         choice.with_job_options(SlurmOptions { partition, ..SlurmOptions::default() }).map(Some)
     }
@@ -96,9 +102,37 @@ impl ExecutorChoice {
         Ok(self)
     }
 
+    /// Lists the files of the project that contains the working directory, to copy them to the
+    /// machine. `extra` are paths to be copied in addition, relative to that directory.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError`].
+    pub fn plan_sync(
+        &self,
+        local: &WorkingDirectory,
+        extra: &[PathBuf],
+    ) -> Result<SyncPlan, SyncError> {
+        SyncPlan::new(self.to_remote(), &self.settings, Path::new(local.as_str()), extra)
+    }
+
+    /// Sets the working directory on the machine, to which the project was copied.
+    #[must_use]
+    pub fn in_directory(self, directory: String) -> Self {
+        Self { copied_directory: Some(directory), ..self }
+    }
+
     /// Returns the name of the executor.
-    pub(super) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns whether the executor is a cluster whose commands are on this machine. Its nodes share
+    /// the files of this machine.
+    #[must_use]
+    pub const fn shares_files(&self) -> bool {
+        self.settings.host.is_none()
     }
 
     /// Returns the executor as the task records it.
@@ -108,7 +142,8 @@ impl ExecutorChoice {
 
     /// Returns the directory of the remote machine for a local one.
     pub(super) fn directory(&self, local: &WorkingDirectory) -> WorkingDirectory {
-        WorkingDirectory::on_remote_machine(self.settings.remote_directory(local.as_str()))
+        let mapped = || self.settings.remote_directory(local.as_str());
+        WorkingDirectory::on_remote_machine(self.copied_directory.clone().unwrap_or_else(mapped))
     }
 
     /// Returns the directory under which the history groups the runs of a command that is started

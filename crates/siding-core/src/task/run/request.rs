@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use siding_model::executor::RemoteExecutor;
+use siding_model::file_sync::FetchRequest;
 use siding_model::fnv::Fnv1a;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
@@ -71,6 +72,7 @@ pub struct TaskRequest {
     is_quiet_by_design: bool,
     separate_stderr: bool,
     executor: Option<ExecutorChoice>,
+    fetch: Vec<String>,
 }
 
 /// Whether the task receives a new id or an existing one.
@@ -112,6 +114,7 @@ impl TaskRequest {
             is_quiet_by_design: false,
             separate_stderr: false,
             executor: None,
+            fetch: Vec::new(),
         }
     }
 
@@ -162,6 +165,15 @@ impl TaskRequest {
     /// send, and those of [`Self::env`] and [`Self::label_env`].
     pub fn executor(mut self, executor: Option<ExecutorChoice>) -> Self {
         self.executor = executor;
+        self
+    }
+
+    /// Sets the paths that are copied back to the working directory when a command on a remote machine
+    /// has ended, in the form that [`parse_relative_path`] returns.
+    ///
+    /// [`parse_relative_path`]: siding_model::file_sync::parse_relative_path
+    pub fn fetch(mut self, paths: Vec<String>) -> Self {
+        self.fetch = paths;
         self
     }
 
@@ -262,6 +274,7 @@ impl TaskRequest {
             Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
             Identity::Existing(id) => id,
         };
+        let fetch = self.fetch_request();
         let executor = self.apply_executor()?;
         let same_key = self.same_key(task_id);
         let Self { command, cwd, session_id, name, stdin, placement, keep, .. } = self;
@@ -305,6 +318,7 @@ impl TaskRequest {
             duplicate_of: None,
             separate_stderr: self.separate_stderr,
             executor: executor.map(Box::new),
+            fetch: fetch.map(Box::new),
             sent_by: None,
             trace_parent: starter_trace_parent(),
             log_journald: settings.log_journald,
@@ -313,6 +327,13 @@ impl TaskRequest {
         };
         let env = self.env.into_iter().chain(self.label_env).collect();
         Ok(PreparedTask { spec, env, base_environment: self.base_environment, stdin })
+    }
+
+    /// Returns the files to copy back to the local working directory.
+    fn fetch_request(&self) -> Option<FetchRequest> {
+        let is_wanted = self.executor.is_some() && !self.fetch.is_empty();
+        let directory = self.cwd.as_str().to_owned();
+        is_wanted.then(|| FetchRequest { directory, paths: self.fetch.clone() })
     }
 
     /// Adapts the directory and the variables to the remote machine. Returns that machine.

@@ -114,6 +114,7 @@ impl BenchClient {
             duplicate_of: None,
             separate_stderr: false,
             executor: None,
+            fetch: None,
             sent_by: None,
             trace_parent: None,
             log_journald: false,

@@ -141,6 +141,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         executor: None,
+        fetch: None,
         sent_by: None,
         trace_parent: None,
         log_journald: false,

@@ -1,0 +1,93 @@
+//! The flags of `siding run` that copy files to the machine of an executor and back.
+
+use std::path::PathBuf;
+
+use siding_core::store::StateDir;
+use siding_core::task::run::ExecutorChoice;
+use siding_core::task::run::request::WorkingDirectory;
+use siding_model::file_sync::parse_relative_path;
+use siding_model::text::one_line;
+
+use crate::failure::Failure;
+use crate::stderr;
+
+/// Files that are copied to the machine of an executor before the command, and back after it.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct CopyArgs {
+    /// Copy the project to the machine before the command starts there: the files of the git work
+    /// tree that git does not ignore, and `sync` of the executor. Files that were copied earlier
+    /// and no longer exist here are removed there
+    #[arg(long)]
+    sync: bool,
+    /// Copy this file or directory too, ignored by git or not; implies --sync; may be repeated
+    #[arg(long, value_name = "PATH")]
+    sync_path: Vec<PathBuf>,
+    /// Copy this file or directory back when the command has ended; relative to the working
+    /// directory; may be repeated
+    #[arg(long, value_name = "PATH", value_parser = parse_fetch_path)]
+    fetch: Vec<String>,
+}
+
+fn parse_fetch_path(text: &str) -> Result<String, String> {
+    parse_relative_path(text).map_err(|error| error.to_string())
+}
+
+impl CopyArgs {
+    /// Returns the paths that are copied back.
+    pub(super) fn fetch_paths(&self) -> Vec<String> {
+        self.fetch.clone()
+    }
+
+    const fn copies_project(&self) -> bool {
+        self.sync || !self.sync_path.is_empty()
+    }
+
+    /// Checks that no files are copied for a command that runs on this machine, or in a cluster that
+    /// shares the files of this machine.
+    pub(super) fn check(&self, executor: Option<&ExecutorChoice>) -> Result<(), Failure> {
+        let flag = match (self.copies_project(), self.fetch.is_empty()) {
+            (true, _) => "--sync",
+            (false, false) => "--fetch",
+            (false, true) => return Ok(()),
+        };
+        match executor {
+            Some(executor) if executor.shares_files() => {
+                return Err(Failure::new(format!(
+                    "{flag}: the nodes of `{}` share the files of this machine, so no file is copied",
+                    executor.name()
+                )));
+            }
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        Err(Failure::new(format!(
+            "{flag}: this command runs on this machine, so no file is copied"
+        ))
+        .with_hint("name another machine with `--on EXECUTOR`; `siding executors` lists them"))
+    }
+
+    /// Copies the project to the machine of the executor, if the call requests it. Returns the
+    /// executor with the directory of the copy. The waiting person at a terminal sees a line.
+    pub(super) fn copy_project(
+        &self,
+        root: &StateDir,
+        executor: ExecutorChoice,
+        (cwd, is_person): (&WorkingDirectory, bool),
+    ) -> Result<ExecutorChoice, Failure> {
+        if !self.copies_project() {
+            return Ok(executor);
+        }
+        let plan = executor.plan_sync(cwd, &self.sync_path)?;
+        let columns = stderr::terminal_columns().filter(|_| is_person);
+        if let Some(columns) = columns {
+            let files = if plan.file_count() == 1 { "file" } else { "files" };
+            let line = format!("copying {} {files} to {}", plan.file_count(), executor.name());
+            stderr::show_progress(&one_line(&line, columns.saturating_sub(1)));
+        }
+        let result = plan.run(root);
+        if columns.is_some() {
+            stderr::clear_progress();
+        }
+        Ok(executor.in_directory(result?))
+    }
+}
