@@ -15,15 +15,18 @@ pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "bench",
     about: "measures speed and size of siding, next to the figures of well-known commands",
     usage: "\
-Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW...]
+Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [--engines] [ROW...]
 
   --quick  few repetitions, about two minutes on an idle machine
   --stall  the row `stall`: precision and recall of the findings about quiet tasks
   --tokens the row `tokens`: what a model reads to follow a build, against polling
   --guard  the row `guard`: precision, recall and time of the guard's verdicts
+  --engines the rows `ssh` (next to plain ssh; needs openssh-server) and `slurm` (next to
+           `sbatch --wait` and submitit; needs slurm-wlm and munge), which no other call measures
   --json   prints the table as JSON, and nothing else, to stdout
   ROW...   measures these rows only: true, spooler, adopt, hook, exit, wait, output, flat-memory,
-           idle, all-in, scale, crowd, list, recover, stall, tokens, guard, agent
+           idle, all-in, scale, crowd, list, recover, top, web, stall, tokens, guard, agent, ssh,
+           slurm
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two
 contenders that took turns in the same run. The exit code is 1 if a row could not be measured; a

@@ -22,7 +22,7 @@ pub const SERVE_ARGUMENT: &str = "__serve";
 
 /// Options for every connection. A dead connection is noticed within 45 seconds. All tasks of an
 /// executor share one connection, which ends one minute after the last of them.
-const SSH_OPTIONS: [&str; 6] = [
+pub const SSH_OPTIONS: [&str; 6] = [
     "BatchMode=yes",
     "ConnectTimeout=20",
     "ControlMaster=auto",

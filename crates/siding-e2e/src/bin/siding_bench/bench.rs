@@ -18,6 +18,8 @@
 mod bench_options;
 mod cgroup;
 mod client;
+mod engine;
+mod executor_client;
 mod helper_commands;
 mod idle_tasks;
 mod interleaved_runs;
@@ -25,6 +27,8 @@ mod process_usage;
 mod recorded_tasks;
 mod rows;
 mod samples;
+mod slurm_cluster;
+mod ssh_machine;
 mod syscalls;
 mod system_info;
 mod table;

@@ -9,7 +9,7 @@ use super::rows;
 
 #[derive(Debug)]
 pub(super) struct BenchOptions {
-    /// Names of the selected rows; empty selects all.
+    /// Names of the selected rows; empty selects the default rows.
     pub(super) rows: Vec<String>,
     pub(super) mode: BenchMode,
     pub(super) json: bool,
@@ -23,10 +23,10 @@ pub(super) fn is_help(words: &[String]) -> bool {
 
 pub(super) fn usage() -> String {
     let mut text = String::from(
-        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--siding PROGRAM] [ROW...]\n\n\
+        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--engines] [--siding PROGRAM] [ROW...]\n\n\
          Measures PROGRAM (default: `siding` next to this program). Rows:\n",
     );
-    for row in rows::ALL_ROWS {
+    for row in rows::all_rows() {
         text.push_str(&format!("  {:<11}{}\n", row.name, row.about));
     }
     text
@@ -47,12 +47,16 @@ impl BenchOptions {
                 "--stall" => request.rows.push("stall".to_owned()),
                 "--guard" => request.rows.push("guard".to_owned()),
                 "--tokens" => request.rows.push("tokens".to_owned()),
+                "--engines" => {
+                    let names = rows::ENGINE_ROWS.iter().map(|row| row.name.to_owned());
+                    request.rows.extend(names);
+                }
                 "--quick" => request.mode = BenchMode::Quick,
                 "--json" => request.json = true,
                 "--siding" => {
                     request.siding = words.next().context("--siding needs a path")?.into();
                 }
-                name if rows::ALL_ROWS.iter().any(|row| row.name == name) => {
+                name if rows::all_rows().any(|row| row.name == name) => {
                     request.rows.push(name.to_owned());
                 }
                 unknown => bail!("no row or option `{unknown}`\n\n{}", usage()),
@@ -69,5 +73,25 @@ impl BenchOptions {
             self.siding.display()
         );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row_names(words: &[&str]) -> Vec<&'static str> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let options = BenchOptions::parse(&words).expect("valid words");
+        rows::selected_rows(&options.rows).map(|row| row.name).collect()
+    }
+
+    #[test]
+    fn the_rows_of_engines_are_measured_only_on_request() {
+        let all = row_names(&[]);
+        assert!(all.contains(&"true"));
+        assert!(!all.contains(&"ssh") && !all.contains(&"slurm"));
+        assert_eq!(row_names(&["--engines"]), ["ssh", "slurm"]);
+        assert_eq!(row_names(&["ssh", "true"]), ["true", "ssh"]);
     }
 }

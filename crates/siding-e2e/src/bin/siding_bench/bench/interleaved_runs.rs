@@ -1,8 +1,9 @@
 //! Runs several contenders in turns, so that a change in the machine's load affects all of them.
 
-use std::time::Duration;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::samples::Samples;
 
@@ -38,10 +39,25 @@ pub(super) fn run_rounds(
 
 /// Runs a program to its end and returns the time from its start until this process detected the
 /// end. Returns an error if the program failed.
-pub(super) fn time_command(command: &mut std::process::Command) -> Result<Duration> {
-    let started = std::time::Instant::now();
+pub(super) fn time_command(command: &mut Command) -> Result<Duration> {
+    let started = Instant::now();
     let status = command.status()?;
     let took = started.elapsed();
-    anyhow::ensure!(status.success(), "{command:?} ended with {status}");
+    ensure!(status.success(), "{command:?} ended with {status}");
     Ok(took)
+}
+
+/// Starts `count` calls concurrently, and returns the time from the first start until this process
+/// detected the last end. Returns an error if a call failed.
+pub(super) fn time_concurrent_calls(
+    count: usize,
+    start: impl Fn() -> std::io::Result<Child>,
+) -> Result<Duration> {
+    let started = Instant::now();
+    let calls = (0..count).map(|_| start()).collect::<std::io::Result<Vec<_>>>()?;
+    for mut call in calls {
+        let status = call.wait()?;
+        ensure!(status.success(), "a call ended with {status}");
+    }
+    Ok(started.elapsed())
 }

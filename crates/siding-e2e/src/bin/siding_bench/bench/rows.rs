@@ -13,6 +13,8 @@ mod output_throughput;
 mod peak_memory;
 mod recovery;
 mod scaling;
+mod slurm_tasks;
+mod ssh_tasks;
 mod stall_detection;
 mod start_latency;
 mod top_screen;
@@ -38,8 +40,8 @@ pub(super) struct Row {
     pub(super) measure: fn(&Bench, &mut ResultTable) -> Result<()>,
 }
 
-/// All rows, in the order of the table.
-pub(super) const ALL_ROWS: &[Row] = &[
+/// The rows that are measured if no row is selected, in the order of the table.
+pub(super) const DEFAULT_ROWS: &[Row] = &[
     start_latency::ROW,
     against_spooler::ROW,
     adoption::ROW,
@@ -62,7 +64,16 @@ pub(super) const ALL_ROWS: &[Row] = &[
     agent_loop::ROW,
 ];
 
-/// Returns the rows whose names are in `names`, or all rows if `names` is empty.
+/// The rows about executors, which need an sshd or Slurm and take many minutes.
+pub(super) const ENGINE_ROWS: &[Row] = &[ssh_tasks::ROW, slurm_tasks::ROW];
+
+/// Returns all rows, in the order of the table.
+pub(super) fn all_rows() -> impl Iterator<Item = &'static Row> {
+    DEFAULT_ROWS.iter().chain(ENGINE_ROWS)
+}
+
+/// Returns the rows whose names are in `names`, or the default rows if `names` is empty.
 pub(super) fn selected_rows(names: &[String]) -> impl Iterator<Item = &'static Row> {
-    ALL_ROWS.iter().filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
+    let defaults: &'static [Row] = if names.is_empty() { DEFAULT_ROWS } else { &[] };
+    defaults.iter().chain(all_rows().filter(move |row| names.iter().any(|name| name == row.name)))
 }

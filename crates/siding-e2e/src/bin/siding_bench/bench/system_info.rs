@@ -23,7 +23,7 @@ impl SystemInfo {
         Ok(Self {
             cpu: field(&read_file("/proc/cpuinfo")?, "model name").unwrap_or_else(architecture),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_mib: memory_mib(&read_file("/proc/meminfo")?),
+            memory_mib: memory_mib(&read_file("/proc/meminfo")?, "MemTotal"),
             kernel: read_file("/proc/sys/kernel/osrelease")?.trim().to_owned(),
             load: read_file("/proc/loadavg")?.split(' ').take(3).collect::<Vec<_>>().join(" "),
             file_system: file_system(&read_file("/proc/self/mountinfo")?, dir),
@@ -68,8 +68,14 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-fn memory_mib(meminfo: &str) -> u64 {
-    field(meminfo, "MemTotal")
+/// Returns the memory that new processes can use, in MiB.
+pub(super) fn available_memory_mib() -> Result<u64> {
+    Ok(memory_mib(&read_file("/proc/meminfo")?, "MemAvailable"))
+}
+
+/// Returns the value of a line of `/proc/meminfo`, in MiB; zero if there is no such line.
+fn memory_mib(meminfo: &str, name: &str) -> u64 {
+    field(meminfo, name)
         .and_then(|value| value.split(' ').next()?.parse::<u64>().ok())
         .map_or(0, |kib| kib / 1024)
 }

@@ -15,6 +15,7 @@ pub(super) enum Unit {
     Percent,
     Times,
     Count,
+    PerSecond,
 }
 
 impl Unit {
@@ -26,6 +27,7 @@ impl Unit {
             Self::Percent => "%",
             Self::Times => "×",
             Self::Count => "",
+            Self::PerSecond => "/s",
         }
     }
 
@@ -44,7 +46,7 @@ impl Unit {
         match self {
             Self::Times => format!("{value:.digits$}×"),
             Self::Count => format!("{value:.digits$}"),
-            Self::Ms | Self::KiB | Self::MibPerSecond | Self::Percent => {
+            Self::Ms | Self::KiB | Self::MibPerSecond | Self::Percent | Self::PerSecond => {
                 format!("{value:.digits$} {}", self.symbol())
             }
         }

@@ -239,13 +239,18 @@ impl RowDir {
     /// Waits until no task is marked live, which means that the last shim has finished its final
     /// work.
     pub(super) fn wait_until_idle(&self) -> Result<()> {
-        let until = Instant::now() + EXIT_TIMEOUT;
-        while fs::read_dir(self.state.join("live"))?.next().is_some() {
-            if Instant::now() >= until {
-                bail!("tasks are still marked live in `{}`", self.state.display());
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        Ok(())
+        wait_until_idle(&self.state)
     }
+}
+
+/// Waits until no task of the state directory `state` is marked live.
+pub(super) fn wait_until_idle(state: &Path) -> Result<()> {
+    let until = Instant::now() + EXIT_TIMEOUT;
+    while fs::read_dir(state.join("live"))?.next().is_some() {
+        if Instant::now() >= until {
+            bail!("tasks are still marked live in `{}`", state.display());
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
 }

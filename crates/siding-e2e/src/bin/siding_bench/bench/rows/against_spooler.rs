@@ -1,15 +1,17 @@
 //! Compares the times of calls of siding with those of the same calls of task-spooler.
 
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use super::Row;
 use crate::bench::Bench;
 use crate::bench::client::argv_command;
 use crate::bench::helper_commands::STAMP_COMMAND;
-use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
+use crate::bench::interleaved_runs::{
+    self, Contender, InterleavedRounds, time_command, time_concurrent_calls,
+};
 use crate::bench::samples::Samples;
 use crate::bench::syscalls::{self, SharedTimestamp};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
@@ -140,11 +142,5 @@ fn measure_burst(
 
 /// Starts all calls concurrently, waits for them, and returns the mean time per call.
 fn time_burst(start: impl Fn() -> std::io::Result<Child>) -> Result<Duration> {
-    let started = Instant::now();
-    let calls = (0..BURST_CALLS).map(|_| start()).collect::<std::io::Result<Vec<_>>>()?;
-    for mut call in calls {
-        let status = call.wait()?;
-        ensure!(status.success(), "a call ended with {status}");
-    }
-    Ok(started.elapsed() / BURST_CALLS as u32)
+    Ok(time_concurrent_calls(BURST_CALLS, start)? / BURST_CALLS as u32)
 }
