@@ -278,14 +278,15 @@ up() {
 # Prints the pids of the processes of jobs on a node: its slurmstepd processes, the processes with
 # the environment of a job there, and the descendants of both. A process may end meanwhile.
 job_processes() {
-  local found=' ' process pid parent more=yes
-  for process in /proc/[0-9]*; do
-    if [[ $(readlink "$process/exe") == "$DIR/$1/slurmstepd" ]] \
-      || { grep -qzxF "SLURM_CONF=$DIR/slurm.conf" "$process/environ" \
-        && grep -qzxF "SLURMD_NODENAME=$1" "$process/environ"; }; then
-      found+="${process#/proc/} "
-    fi
-  done 2>/dev/null
+  local found=' ' path pid parent more=yes
+  while read -r path; do
+    path=${path#/proc/}
+    found+="${path%%/*} "
+  done < <(
+    find /proc -maxdepth 2 -path '/proc/[0-9]*/exe' -lname "$DIR/$1/slurmstepd" 2>/dev/null
+    grep -lszxF "SLURM_CONF=$DIR/slurm.conf" /proc/[0-9]*/environ \
+      | xargs -r grep -lszxF "SLURMD_NODENAME=$1"
+  )
   while [[ -n $more ]]; do
     more=''
     while read -r pid parent; do
