@@ -1,5 +1,5 @@
 //! `cargo xtask test`: installs what the tests need on a fresh machine, and runs all checks, the
-//! tests of the web page in a real browser, or those of remote machines.
+//! tests of the web page in a real browser, or those of remote machines and clusters.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -17,8 +17,10 @@ const DRIVER_VARIABLE: &str = "SIDING_CHROMEDRIVER";
 const SCREENSHOTS_VARIABLE: &str = "SIDING_SCREENSHOTS";
 /// The directory of the screenshots in the documentation.
 const SCREENSHOT_DIRECTORY: &str = "docs/web";
-/// The program that the tests of remote machines connect to.
+/// The program that starts the remote machine of tests.
 const SSHD_SCRIPT: &str = "tools/engines/sshd.sh";
+/// The program that starts the cluster of tests.
+const SLURM_SCRIPT: &str = "tools/engines/slurm.sh";
 
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "test",
@@ -28,8 +30,9 @@ Usage: cargo xtask test [--browser | --engines]
 
   --browser  opens every page of `siding web` in Chromium, and writes docs/web/*.png;
              needs chromedriver on PATH or in SIDING_CHROMEDRIVER
-  --engines  runs tasks over ssh, and breaks the connections; needs sshd, ssh and rsync
-             (Debian: openssh-server, rsync)
+  --engines  runs tasks over ssh and in a Slurm cluster, and breaks the connections and the
+             cluster; needs sshd, ssh, rsync and Slurm (Debian: openssh-server, rsync,
+             slurm-wlm, munge)
 
 Without a flag, runs every step of `cargo xtask check`. Needs a Rust toolchain and a C
 linker; builds cargo-deny into the target directory when it is not there. Works as root and
@@ -90,7 +93,7 @@ fn run_browser_tests(workspace: &Workspace) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the tests of tasks on remote machines that need an sshd.
+/// Runs the tests of tasks on remote machines that need an sshd or a Slurm cluster.
 fn run_engine_tests(workspace: &Workspace) -> Result<ExitCode> {
     let script = workspace.root.join(SSHD_SCRIPT);
     if !workspace.command(&script, &["check"]).succeeds_silently() {
@@ -98,6 +101,10 @@ fn run_engine_tests(workspace: &Workspace) -> Result<ExitCode> {
     }
     if !workspace.command("rsync", &["--version"]).succeeds_silently() {
         bail!("found no rsync; install it (Debian: apt-get install rsync)");
+    }
+    let script = workspace.root.join(SLURM_SCRIPT);
+    if !workspace.command(&script, &["check"]).succeeds_silently() {
+        bail!("found no Slurm or no munge; install both (Debian: apt-get install slurm-wlm munge)");
     }
     let test = ["test", "--locked", "-p", "siding-e2e", "--test", "executors"];
     workspace.cargo(&[&test[..], &["--", "--ignored"]].concat()).run()?;
