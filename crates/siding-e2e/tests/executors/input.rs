@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{ProgramOutput, RunningProgram, eventually, eventually_some};
 
-use crate::ssh_remote::{SshRemote, task_id};
-use crate::takeover::kill_shim;
+use crate::local_tasks::{kill_shim, task_id};
+use crate::ssh_remote::SshRemote;
 use crate::{create_file, numbered_lines, sandbox, wait_for_file_command};
 
 const LINE_COUNT: u32 = 100_000;
@@ -198,7 +198,7 @@ fn the_input_of_a_killed_mirror_ends_with_a_record() {
     let source = format!("seq 1 100; {}; seq 101 200", wait_for_file_command(&gate));
     let (pipeline, id) = start_pipeline(&remote, &source, "cat; echo end");
     remote.wait_for_output(&id, numbered_lines(100).len());
-    kill_shim(&remote, &id);
+    kill_shim(&sandbox, &id);
     assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 0}));
     assert_eq!(remote.output(&id), numbered_lines(100) + "end\n");
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");

@@ -2,16 +2,22 @@
 
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, words};
 
-use crate::ssh_remote::{SshRemote, task_id};
+use crate::local_tasks::task_id;
+use crate::ssh_remote::SshRemote;
 use crate::{create_file, sandbox, wait_for_file_command};
 
 /// A tree of three processes in three sessions, which SIGTERM ends.
 const TREE: &str = "fork setsid mark m hang -- fork daemon mark m hang -- mark m hang";
 const TREE_SIZE: usize = 3;
 
+/// Returns a shell text that runs [`TREE`].
+pub(crate) fn tree_command(sandbox: &Sandbox) -> String {
+    format!("exec {}", sandbox.puppet_line(&words(TREE)))
+}
+
 /// Waits until all processes of [`TREE`] run, and returns them.
 #[track_caller]
-fn wait_for_tree(sandbox: &Sandbox) -> Vec<Process> {
+pub(crate) fn wait_for_tree(sandbox: &Sandbox) -> Vec<Process> {
     eventually_some("the tree runs", || {
         let mut steps = sandbox.announcements();
         steps.retain(|step| step.verb == "mark");
@@ -22,8 +28,7 @@ fn wait_for_tree(sandbox: &Sandbox) -> Vec<Process> {
 /// Starts [`TREE`] on the remote machine; returns the task's id and the processes.
 #[track_caller]
 pub(crate) fn start_tree(remote: &SshRemote<'_>, flags: &[&str]) -> (String, Vec<Process>) {
-    let command = format!("exec {}", remote.sandbox.puppet_line(&words(TREE)));
-    let id = remote.start_task(flags, &command);
+    let id = remote.start_task(flags, &tree_command(remote.sandbox));
     (id, wait_for_tree(remote.sandbox))
 }
 
@@ -33,8 +38,14 @@ pub(crate) fn start_tree(remote: &SshRemote<'_>, flags: &[&str]) -> (String, Vec
 pub(crate) fn expect_ended_there(remote: &SshRemote<'_>, id: &str, kind: &str, tree: &[Process]) {
     let view = remote.remote_show(id);
     assert_eq!(view["outcome"]["kind"], kind, "{view}");
+    expect_dead(tree);
+}
+
+/// Asserts that no process of a tree is left.
+#[track_caller]
+pub(crate) fn expect_dead(tree: &[Process]) {
     let alive: Vec<&Process> = tree.iter().filter(|process| process.is_alive()).collect();
-    assert!(alive.is_empty(), "{id} left {alive:?}");
+    assert!(alive.is_empty(), "still alive: {alive:?}");
 }
 
 #[test]

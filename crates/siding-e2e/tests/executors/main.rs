@@ -1,5 +1,6 @@
-//! Tests of tasks that run on another machine over ssh. `cargo xtask test --engines` runs those
-//! that need an sshd. The other machine is the same one under another home: see [`ssh_remote`].
+//! Tests of tasks that run on another machine over ssh, or as a job in a Slurm cluster.
+//! `cargo xtask test --engines` runs those that need an sshd or Slurm. The other machines are this
+//! one: see [`ssh_remote`] and [`slurm_cluster`].
 
 mod connections;
 mod fake_ssh;
@@ -8,8 +9,12 @@ mod input;
 mod interruptions;
 mod lifetime;
 mod lists;
+mod local_tasks;
 mod pending_stops;
 mod results;
+mod slurm_cluster;
+mod slurm_ends;
+mod slurm_results;
 mod ssh_remote;
 mod sync;
 mod takeover;
@@ -19,9 +24,10 @@ use std::path::Path;
 
 use siding_e2e::Sandbox;
 
-/// Returns a sandbox that fails its test if the test leaves processes running. An [`SshRemote`] in
-/// it must be dropped first.
+/// Returns a sandbox that fails its test if the test leaves processes running. An [`SshRemote`] or
+/// [`SlurmCluster`] in it must be dropped first.
 ///
+/// [`SlurmCluster`]: slurm_cluster::SlurmCluster
 /// [`SshRemote`]: ssh_remote::SshRemote
 fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();

@@ -6,8 +6,8 @@ use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage};
 
 use crate::fake_ssh::FakeSsh;
+use crate::local_tasks::task_id;
 use crate::sandbox;
-use crate::ssh_remote::task_id;
 
 /// Returns a shell text that prints a message of the remote machine.
 fn print_command(message: &RemoteMessage) -> String {

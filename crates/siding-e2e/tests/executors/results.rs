@@ -1,13 +1,14 @@
 //! A command on another machine has the same result as on this one.
 
 use serde_json::{Value, json};
-use siding_e2e::ProgramOutput;
+use siding_e2e::{Invocation, ProgramOutput};
 
-use crate::ssh_remote::{SshRemote, task_id, write_executor};
+use crate::local_tasks::task_id;
+use crate::ssh_remote::{SshRemote, write_executor};
 use crate::{numbered_lines, sandbox};
 
 /// Commands with their exit codes.
-const COMMANDS: &[(&[&str], i32)] = &[
+pub(crate) const COMMANDS: &[(&[&str], i32)] = &[
     (&["true"], 0),
     (&["echo out; echo err >&2; exit 3"], 3),
     (&["kill -9 $$"], 137),
@@ -42,26 +43,37 @@ fn stored_output(view: &Value) -> Vec<u8> {
     std::fs::read(view["output"]["path"].as_str().expect("a path")).expect("the file is kept")
 }
 
+/// Runs a row of [`COMMANDS`] on this machine and on an executor, and asserts that the results are
+/// equal. `prepare` prepares a call of siding.
+#[track_caller]
+pub(crate) fn expect_result_of_local_run(
+    (command, code): &(&[&str], i32),
+    executor: &str,
+    prepare: impl Fn(&[&str]) -> Invocation,
+) {
+    let call = |flags: &[&str]| {
+        let args = [&["run", "--budget", "none"], flags, &["--"], *command].concat();
+        prepare(&args).run().expect_code(*code)
+    };
+    let printed = |done: ProgramOutput| (done.stdout_text(), done.stderr_text());
+    let (local, distant) = (call(&[]), call(&["--on", executor]));
+    assert_eq!(printed(distant), printed(local), "{command:?}");
+    let local = call(&["--json"]).json();
+    let distant = call(&["--json", "--on", executor]).json();
+    assert_eq!(result(&distant), result(&local), "{command:?}");
+    assert_eq!(stored_output(&distant), stored_output(&local), "{command:?}");
+    assert_eq!(distant["executor"], executor, "{distant}");
+    assert!(distant["machine"].is_string(), "{distant}");
+    assert!(local["executor"].is_null() && local["machine"].is_null(), "{local}");
+}
+
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn results_equal_those_of_local_runs() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
-    for (command, code) in COMMANDS {
-        let call = |flags: &[&str]| {
-            let args = [&["run"], flags, &["--"], *command].concat();
-            remote.siding(&args).run().expect_code(*code)
-        };
-        let printed = |done: ProgramOutput| (done.stdout_text(), done.stderr_text());
-        let (local, distant) = (call(&[]), call(&["--on", "build"]));
-        assert_eq!(printed(distant), printed(local), "{command:?}");
-        let local = call(&["--json"]).json();
-        let distant = call(&["--json", "--on", "build"]).json();
-        assert_eq!(result(&distant), result(&local), "{command:?}");
-        assert_eq!(stored_output(&distant), stored_output(&local), "{command:?}");
-        assert_eq!(distant["executor"], "build", "{distant}");
-        assert!(distant["machine"].is_string(), "{distant}");
-        assert!(local["executor"].is_null() && local["machine"].is_null(), "{local}");
+    for row in COMMANDS {
+        expect_result_of_local_run(row, "build", |args| remote.siding(args));
     }
 }
 

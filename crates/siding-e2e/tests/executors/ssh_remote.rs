@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually, eventually_some};
+use siding_e2e::{Invocation, Sandbox, eventually, eventually_some};
+
+use crate::local_tasks::{read_output, show_task, task_id, wait_for_outcome, write_config};
 
 const SSHD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/engines/sshd.sh");
 /// `MaxSessions` of sshd_config(5) for a machine on which all tasks can share a connection.
@@ -32,13 +34,6 @@ pub(crate) fn write_executor(sandbox: &Sandbox, keys: &str) {
     let text =
         format!("[executor.build]\nhost = \"remote\"\nprogram = \"{}\"\n{keys}", program.display());
     write_config(&sandbox.home(), &text);
-}
-
-#[track_caller]
-fn write_config(home: &Path, text: &str) {
-    let dir = home.join(".config/siding");
-    std::fs::create_dir_all(&dir).expect("test directory");
-    std::fs::write(dir.join("config.toml"), text).expect("test directory");
 }
 
 /// A machine that is reached over ssh, and is the executor `build` of a sandbox. Dropping this
@@ -146,7 +141,7 @@ impl<'s> SshRemote<'s> {
     /// Returns the JSON of the local `siding show`.
     #[track_caller]
     pub(crate) fn show(&self, id: &str) -> Value {
-        self.sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
+        show_task(self.sandbox, id)
     }
 
     /// Returns the JSON of `siding show` on the remote machine.
@@ -158,8 +153,7 @@ impl<'s> SshRemote<'s> {
     /// Waits for a task's end on this machine, and returns the outcome.
     #[track_caller]
     pub(crate) fn wait_outcome(&self, id: &str) -> Value {
-        let args = ["wait", "--all", "--json", "--timeout", "45s", id];
-        self.sandbox.siding(&args).run().expect_code(0).json()["by"][0]["detail"].clone()
+        wait_for_outcome(self.sandbox, id)
     }
 
     /// Waits until the connection of a task is recorded as interrupted, and returns the description
@@ -218,15 +212,4 @@ impl Drop for SshRemote<'_> {
         }
         let _best_effort = self.script("down").run();
     }
-}
-
-/// Returns the id of the task that a call has printed as JSON.
-#[track_caller]
-pub(crate) fn task_id(done: &ProgramOutput) -> String {
-    done.json()["task_id"].as_str().expect("a task id").to_owned()
-}
-
-fn read_output(state_dir: &Path, id: &str) -> String {
-    let bytes = std::fs::read(state_dir.join("tasks").join(id).join("output")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).into_owned()
 }

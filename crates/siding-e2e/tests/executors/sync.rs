@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
 
-use crate::ssh_remote::{SshRemote, task_id, write_executor};
+use crate::local_tasks::task_id;
+use crate::ssh_remote::{SshRemote, write_executor};
 use crate::{create_file, sandbox, wait_for_file_command};
 
 /// Names that a program could take for an option or for two names.

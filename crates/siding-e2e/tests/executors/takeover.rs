@@ -3,21 +3,13 @@
 use std::path::Path;
 
 use serde_json::json;
-use siding_e2e::{Process, eventually};
+use siding_e2e::eventually;
 
+use crate::local_tasks::kill_shim;
 use crate::ssh_remote::SshRemote;
 use crate::{create_file, numbered_lines, sandbox, wait_for_file_command};
 
 const LINE_COUNT: u32 = 20_000;
-
-/// Kills the local shim of a task, and waits until it has exited.
-#[track_caller]
-pub(crate) fn kill_shim(remote: &SshRemote<'_>, id: &str) {
-    let pid = remote.show(id)["shim_pid"].as_u64().expect("a running task has a shim");
-    let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
-    shim.kill();
-    eventually("the shim is dead", || !shim.is_alive());
-}
 
 /// Returns a shell text that writes half of [`LINE_COUNT`] lines in steps, waits for the file
 /// `gate`, writes the others, and exits with 8.
@@ -42,7 +34,7 @@ fn killed_mirror_is_replaced_without_loss() {
         let gate = sandbox.path(repair);
         let id = remote.start_task(&[], &gated_lines_command(&gate));
         remote.wait_for_output(&id, 1_000);
-        kill_shim(&remote, &id);
+        kill_shim(&sandbox, &id);
         if repair == "ps" {
             let _done = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
             let half = numbered_lines(LINE_COUNT / 2);
@@ -75,7 +67,7 @@ fn task_that_ends_without_its_mirror_has_its_true_outcome() {
     let remote = SshRemote::start(&sandbox);
     let gate = sandbox.path("go");
     let id = start_gated_task(&remote, &gate);
-    kill_shim(&remote, &id);
+    kill_shim(&sandbox, &id);
     create_file(&gate);
     eventually("it has ended there", || !remote.remote_show(&id)["outcome"].is_null());
     assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 4}));
@@ -91,7 +83,7 @@ fn killed_mirror_of_an_unreachable_task_is_replaced() {
     let id = start_gated_task(&remote, &gate);
     remote.cut();
     let since = remote.wait_until_unreachable(&id)["since"].take();
-    kill_shim(&remote, &id);
+    kill_shim(&sandbox, &id);
     let _done = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
     assert_eq!(remote.wait_until_unreachable(&id)["since"], since);
     remote.restore();

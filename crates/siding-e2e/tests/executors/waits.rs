@@ -1,8 +1,8 @@
 //! The conditions that a wait for a task on another machine can observe.
 
 use crate::fake_ssh::FakeSsh;
+use crate::local_tasks::task_id;
 use crate::sandbox;
-use crate::ssh_remote::task_id;
 
 /// The ports of the remote machine are not visible here: the wait would last until its bound.
 #[test]
