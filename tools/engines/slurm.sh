@@ -358,7 +358,7 @@ kill_node() {
 }
 
 # slurmd is stopped before its jobs are killed, so that it does not report their end. The last step
-# gives at once the result that slurmctld reaches itself about 15 s later.
+# gives the result immediately that slurmctld reaches by itself about 15 s later.
 crash_node() {
   local pid
   if pid=$(daemon_pid "$1"); then kill -STOP "$pid"; fi
