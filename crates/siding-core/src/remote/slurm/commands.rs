@@ -37,7 +37,7 @@ pub(in super::super) fn slurm_command(program: &str) -> Command {
     command.args(TIME_LIMIT).arg(program).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        let is_of_job = ["SLURM_", "SBATCH_", "SRUN_", "SQUEUE_"]
+        let is_of_job = ["SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_"]
             .iter()
             .any(|prefix| name.starts_with(prefix));
         if is_of_job && name != "SLURM_CONF" {
