@@ -92,7 +92,9 @@ impl JobState {
 pub fn may_result_from_job_end(record: &Record) -> bool {
     let Record::Event { event, .. } = record else { return false };
     match event {
-        TaskEvent::StopAsked { by, .. } => [SHIM_SIGNAL_REQUESTER, CLUSTER_REQUESTER].contains(&by.as_str()),
+        TaskEvent::StopAsked { by, .. } => {
+            [SHIM_SIGNAL_REQUESTER, CLUSTER_REQUESTER].contains(&by.as_str())
+        }
         TaskEvent::LeaderEnded { end: LeaderEnd::Signaled { signal, .. }, .. } => {
             [Signal::TERM, Signal::KILL].contains(signal)
         }

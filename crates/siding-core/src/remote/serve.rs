@@ -15,10 +15,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::{self, TaskState};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
-use siding_model::remote::{
-    REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
-    RemoteRequest,
-};
+use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use siding_model::spec::{StdinMode, TaskSpec};
 
 use super::slurm::{JobFollower, SpooledTask};

@@ -129,7 +129,7 @@ fn siding_script(
 
 /// Returns the command that stores its standard input as the copy of the program on the remote
 /// machine. A copy that is cut off is discarded. Other copies are removed if they were not used for
-/// [`MAX_UNUSED_DAYS`]: a program that is running keeps its file until its end, and a mirror that
+/// `MAX_UNUSED_DAYS`: a program that is running keeps its file until its end, and a mirror that
 /// needs such a copy later stores it again.
 #[must_use]
 pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command {

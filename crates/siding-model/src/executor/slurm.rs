@@ -133,7 +133,10 @@ mod tests {
     fn the_time_limit_exceeds_the_deadline() {
         let options = SlurmOptions::default();
         assert_eq!(options.sbatch_arguments(60_000, 10_000), ["--time=3"]);
-        assert_eq!(options.sbatch_arguments(u64::MAX, 0), [format!("--time={}", u64::MAX / 60_000 + 1)]);
+        assert_eq!(
+            options.sbatch_arguments(u64::MAX, 0),
+            [format!("--time={}", u64::MAX / 60_000 + 1)]
+        );
         let limited = SlurmOptions { time_minutes: Some(1), ..options };
         assert_eq!(limited.sbatch_arguments(600_000, 0), ["--time=1"]);
     }

@@ -50,7 +50,8 @@ pub(in super::super) fn slurm_command(program: &str) -> Command {
 /// Runs a command, and returns its standard output.
 fn run(command: &mut Command) -> Result<String, SlurmError> {
     let output = command.output();
-    let output = output.map_err(|error| SlurmError { why: error.to_string(), is_ambiguous: false })?;
+    let output =
+        output.map_err(|error| SlurmError { why: error.to_string(), is_ambiguous: false })?;
     text_of(&output)
 }
 

@@ -213,7 +213,11 @@ impl<'r> JobFollower<'r> {
     }
 
     /// Handles that the cluster does not answer: a task that runs needs no answer.
-    fn on_silent_cluster(&mut self, job_id: String, why: String) -> Result<Observation, ServeError> {
+    fn on_silent_cluster(
+        &mut self,
+        job_id: String,
+        why: String,
+    ) -> Result<Observation, ServeError> {
         if self.copy.is_accepted {
             return self.release_late_records();
         }
@@ -272,14 +276,14 @@ impl<'r> JobFollower<'r> {
                 why: format!("Slurm no longer knows job {job_id}, and its record lacks the end"),
             },
         };
-        finish(match end {
-            JobEnd::Lost { why } if never_ran => {
-                let message = self.spool.batch_message();
-                let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
-                JobEnd::NotStarted { why: format!("siding did not run on the node: {why}{message}") }
-            }
-            end => end,
-        })
+        let JobEnd::Lost { why } = end else { return finish(end) };
+        if !never_ran {
+            return finish(JobEnd::Lost { why });
+        }
+        let message = self.spool.batch_message();
+        let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
+        let why = format!("siding did not run on the node: {why}{message}");
+        finish(JobEnd::NotStarted { why })
     }
 
     fn send_status(&mut self, status: JobStatus) -> Result<Observation, ServeError> {

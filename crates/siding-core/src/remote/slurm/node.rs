@@ -140,8 +140,11 @@ impl TaskWaiter<'_> {
                 [self.signals.as_fd()].into_iter().chain(self.watch.source()).collect();
             let id = self.watch.id();
             let doing = "wait for its end";
-            poll::wait_readable(&sources, None)
-                .map_err(|source| WatchError::Io { id, doing, source })?;
+            poll::wait_readable(&sources, None).map_err(|source| WatchError::Io {
+                id,
+                doing,
+                source,
+            })?;
             if self.signals.read_pending().contains(&Signal::TERM) && !self.is_stopped {
                 self.is_stopped = true;
                 self.stop()?;

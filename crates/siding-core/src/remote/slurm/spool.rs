@@ -87,7 +87,8 @@ impl SpoolBase {
     pub(super) fn remove_expired(&self) {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
-            let modified = entry.path().join(ENDED_FILE).metadata().and_then(|facts| facts.modified());
+            let modified =
+                entry.path().join(ENDED_FILE).metadata().and_then(|facts| facts.modified());
             let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
             if age.is_some_and(|age| age > RETENTION) {
                 let _best_effort = std::fs::remove_dir_all(entry.path());
@@ -173,7 +174,8 @@ impl JobSpool {
     /// Returns the number of the newest attempt that a node has begun; `None` before the first.
     pub(super) fn newest_attempt(&self) -> Option<u32> {
         let names = std::fs::read_dir(&self.path).ok()?.flatten().map(|entry| entry.file_name());
-        let numbers = names.filter_map(|name| name.to_str()?.strip_prefix("attempt-")?.parse().ok());
+        let numbers =
+            names.filter_map(|name| name.to_str()?.strip_prefix("attempt-")?.parse().ok());
         numbers.filter(|number| self.attempt(*number).node().is_some()).max()
     }
 

@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 
 use siding_model::id::TaskId;
 use siding_model::journal::{self, JournalError, TaskState};
+use siding_model::lifecycle::TaskEvent;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::remote::{RemoteMessage, RemotePosition};
 use siding_model::slurm::{CANCEL_REQUESTER, may_result_from_job_end, starts_known_stop};
-use siding_model::lifecycle::TaskEvent;
 
 use super::super::super::serve::{ServeError, send};
 use super::super::spool::{Attempt, NodeInfo};
@@ -79,7 +79,8 @@ impl AttemptCopy {
         let has_output = self.send_output(&dir)?;
         let has_records = !records.is_empty();
         for record in records {
-            if self.holds_records() || (!self.is_being_stopped && may_result_from_job_end(&record)) {
+            if self.holds_records() || (!self.is_being_stopped && may_result_from_job_end(&record))
+            {
                 self.held.push(record);
             } else {
                 self.is_being_stopped |= starts_known_stop(&record);
