@@ -15,10 +15,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::{self, TaskState};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
-use siding_model::remote::{
-    REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
-    RemoteRequest,
-};
+use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use siding_model::spec::{StdinMode, TaskSpec};
 
 use super::slurm::{JobFollower, SpooledTask};
@@ -53,13 +50,13 @@ pub enum ServeError {
     Request(String),
 }
 
-/// Serves one connection until the task has ended or the mirror disconnects. New shims execute
-/// `program`.
+/// Serves one connection until the task has ended or the mirror disconnects. `shim` supervises a
+/// task that the connection starts on this machine. Other new shims execute `program`.
 ///
 /// # Errors
 ///
 /// [`ServeError`].
-pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
+pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<(), ServeError> {
     send(&RemoteMessage::Hello {
         protocol: REMOTE_PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -81,6 +78,8 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         // The mirror has read the version in the first message, and reports the difference.
         return Ok(());
     }
+    // Otherwise the idle shim would exist as long as this process.
+    let shim = shim.filter(|_| matches!(first, RemoteRequest::Start { job: None, .. }));
     let (opened, position) = match first {
         RemoteRequest::Start { spec, env, position, job: Some(job), .. } => {
             let id = spec.task_id;
@@ -92,7 +91,7 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         }
         RemoteRequest::Start { spec, env, position, .. } => {
             let task = PreparedTask::from_spec(*spec, env, BaseEnvironment::Inherited);
-            (start_or_follow(root, program, &task)?, position)
+            (start_or_follow(root, program, shim, &task)?, position)
         }
         RemoteRequest::Follow { task_id, position, .. } => {
             (follow(root, program, task_id)?, position)
@@ -119,6 +118,7 @@ enum Opened<'r> {
 fn start_or_follow<'r>(
     root: &'r StateDir,
     program: &'r CStr,
+    shim: Option<IdleShim>,
     task: &PreparedTask,
 ) -> Result<Opened<'r>, ServeError> {
     let TaskSpec { task_id, net, .. } = task.spec();
@@ -128,7 +128,7 @@ fn start_or_follow<'r>(
     if let Err(error) = policy::check_enforceable(net) {
         return Ok(Opened::Answer(RemoteMessage::Refused { why: error.to_string() }));
     }
-    match task.start(root, IdleShim::start(program)) {
+    match task.start(root, shim.map_or_else(|| IdleShim::start(program), Ok)) {
         Ok(link) => Ok(Opened::Watch(TaskWatch::from_connection(root, program, *task_id, link))),
         // Another connection has just created the task.
         Err(_) if root.task_dir(*task_id).is_ok() => follow(root, program, *task_id),
