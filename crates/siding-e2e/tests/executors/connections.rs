@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use siding_e2e::{Sandbox, eventually, processes};
+use siding_e2e::{Sandbox, eventually};
 use siding_model::remote::REMOTE_PROTOCOL;
 
-use crate::local_tasks::task_id;
+use crate::local_tasks::{siding_processes, task_id};
 use crate::sandbox;
 use crate::ssh_remote::SshRemote;
 
@@ -110,17 +110,6 @@ fn tasks_beyond_the_session_limit_run() {
     expect_own_codes(&remote);
 }
 
-/// Returns the number of processes of siding that have the environment of the sandbox. A shim
-/// without a task may not have its own name yet.
-fn siding_process_count(sandbox: &Sandbox) -> usize {
-    let state_dir = format!("SIDING_STATE_DIR={}", sandbox.state_dir().display());
-    let is_own = |pid: u32| {
-        processes::comm(pid).starts_with("siding-")
-            && processes::environment(pid).contains(&state_dir)
-    };
-    processes::list_pids().into_iter().filter(|pid| is_own(*pid)).count()
-}
-
 #[test]
 fn a_connection_that_follows_a_task_keeps_no_shim_for_a_new_one() {
     let sandbox = sandbox();
@@ -136,7 +125,7 @@ fn a_connection_that_follows_a_task_keeps_no_shim_for_a_new_one() {
     serve.write_stdin(format!("{request}\n").as_bytes());
     let _messages = serve.wait_for_stdout("accepted");
     eventually("only the task's shim and the connection are left", || {
-        siding_process_count(&sandbox) == 2
+        siding_processes(&sandbox).count() == 2
     });
     serve.close_stdin();
     let _done = serve.wait().expect_code(0);
