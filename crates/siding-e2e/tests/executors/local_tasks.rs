@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use siding_e2e::{Process, ProgramOutput, Sandbox, eventually};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 
 /// Maximum wait for the end of a task. The failure of a node is noticed after 35 s, and a call that
 /// takes a minute fails.
@@ -40,6 +40,16 @@ pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
 pub(crate) fn read_output(state_dir: &Path, id: &str) -> String {
     let bytes = std::fs::read(state_dir.join("tasks").join(id).join("output")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Returns the processes of siding that have the environment of the sandbox. A shim without a task
+/// may not have its own name yet.
+pub(crate) fn siding_processes(sandbox: &Sandbox) -> impl Iterator<Item = u32> {
+    let state_dir = format!("SIDING_STATE_DIR={}", sandbox.state_dir().display());
+    processes::list_pids().into_iter().filter(move |pid| {
+        processes::comm(*pid).starts_with("siding-")
+            && processes::environment(*pid).contains(&state_dir)
+    })
 }
 
 /// Kills the shim of a task on this machine, and waits until it has exited.
