@@ -255,6 +255,7 @@ impl ExecutorTable<'_> {
             time_minutes: self.parsed("time", parse_minutes, TIME_ALLOWED)?,
             arguments: self.texts("engine_args", |word| word.starts_with('-'), ARGUMENTS_ALLOWED)?,
             directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
+            array: None,
         })
     }
 
