@@ -15,8 +15,9 @@ use super::submit::{end_unstarted, unsubmitted_status};
 use super::{JobFollower, Observation};
 use crate::sys::clock;
 
-/// Time after the start of sbatch in which the array may still be created, in milliseconds: the time
-/// limit of the command, which continues when its follower is killed, and some more for the cluster.
+/// Time after the start of sbatch in which the array may still be created, in milliseconds: the
+/// time limit of the command, which continues when its follower is killed, and a few seconds for
+/// the cluster.
 const MAX_SUBMISSION_MS: u64 = 25_000;
 
 /// The elements of an array that are waited for.
@@ -29,7 +30,8 @@ pub(super) struct CollectedElements {
 
 impl JobFollower<'_> {
     /// Submits the array once its elements are present, or finds out that another follower has done
-    /// so. `None` if the array was refused, or submitted without this job: it is then submitted alone.
+    /// so. `None` if the job is to be submitted alone, because the array was refused or was submitted
+    /// without this job.
     pub(super) fn submit_in_array(
         &mut self,
         element: ArrayElement,
@@ -126,7 +128,8 @@ impl JobFollower<'_> {
                 self.record_job(&element_job_id(&number, element.index))
             }
             Err(error) if error.is_ambiguous => self.send_status(unsubmitted_status(error.why)),
-            // The cluster may allow no arrays, or not as many jobs. Each job alone tells the reason.
+            // The cluster may allow no arrays, or not as many jobs. The followers then submit
+            // single jobs, and report the reason if these are refused as well.
             Err(_) => {
                 array.set_refused()?;
                 Ok(Observation::Changed)
@@ -134,8 +137,8 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Follows the job that runs the task. It is not the recorded one if none is recorded yet, or if
-    /// a repeated submission has created a second one.
+    /// Follows the job that runs the task. It differs from the recorded one if none is recorded yet,
+    /// or if a repeated submission has created a second job.
     pub(super) fn adopt_running_job(&mut self, node: &NodeInfo) -> io::Result<()> {
         if let Some(job_id) = &node.job_id
             && self.job_id.as_ref() != Some(job_id)
