@@ -196,8 +196,8 @@ fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMista
     Ok((drafts, names))
 }
 
-/// Builds a step without its needs, its condition and its index in the file. `offset` is the byte offset of the step in the
-/// file.
+/// Builds a step without its needs, its condition and its index in the file. `offset` is the byte
+/// offset of the step in the file.
 fn build_step(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),

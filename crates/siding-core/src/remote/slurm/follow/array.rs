@@ -29,9 +29,9 @@ pub(super) struct CollectedElements {
 }
 
 impl JobFollower<'_> {
-    /// Submits the array once its elements are present, or finds out that another follower has done
-    /// so. `None` if the job is to be submitted alone, because the array was refused or was submitted
-    /// without this job.
+    /// Submits the array once its elements are present, unless another follower has done so. `None`
+    /// if the job is to be submitted alone, because the array was refused or was submitted without
+    /// this job.
     pub(super) fn submit_in_array(
         &mut self,
         element: ArrayElement,
@@ -137,8 +137,8 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Follows the job that runs the task. It differs from the recorded one if none is recorded yet,
-    /// or if a repeated submission has created a second job.
+    /// Follows the job that runs the task. It differs from the recorded one if none is recorded
+    /// yet, or if a repeated submission has created a second job.
     pub(super) fn adopt_running_job(&mut self, node: &NodeInfo) -> io::Result<()> {
         if let Some(job_id) = &node.job_id
             && self.job_id.as_ref() != Some(job_id)
