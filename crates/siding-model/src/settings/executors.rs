@@ -270,6 +270,7 @@ impl ExecutorTable<'_> {
                 ARGUMENTS_ALLOWED,
             )?,
             directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
+            array: None,
         })
     }
 

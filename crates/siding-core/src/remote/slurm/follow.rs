@@ -1,6 +1,7 @@
 //! The side of the submitting machine: submits the job of a task, and copies the records and the
 //! output of the task to its mirror.
 
+mod array;
 mod attempt;
 mod requests;
 mod submit;
@@ -23,6 +24,7 @@ use super::spool::{Attempt, JobSpool, SpoolBase, SpooledTask};
 use crate::store::StateDir;
 use crate::sys::{clock, poll};
 
+use array::CollectedElements;
 use attempt::AttemptCopy;
 
 /// Time between two questions about a job that runs, in milliseconds. The cluster itself notices the
@@ -52,6 +54,8 @@ pub(in super::super) struct JobFollower<'r> {
     /// The last status that was sent.
     status: Option<JobStatus>,
     node_link: Option<NodeLink>,
+    /// The elements of the job's array; `None` until this job was added.
+    collected: Option<CollectedElements>,
     /// The time at which the job is cancelled, because its node has not carried out a stop.
     cancel_at: Option<MonotonicMs>,
     /// The time at which the end of the job or of the command was first seen, while the other one is
@@ -99,6 +103,7 @@ impl<'r> JobFollower<'r> {
             since: clock::unix_now(),
             status: None,
             node_link: None,
+            collected: None,
             cancel_at: None,
             ending_since: None,
             next_query: now,
@@ -158,6 +163,7 @@ impl<'r> JobFollower<'r> {
             return finish(JobEnd::NotStarted { why });
         }
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
+        self.adopt_running_job(&node)?;
         let has_news = self.copy.send_news(&attempt, self.id, &node)?;
         if self.copy.is_complete() && !self.copy.holds_records() {
             return Ok(Observation::Finished);
@@ -280,7 +286,7 @@ impl<'r> JobFollower<'r> {
         if !never_ran {
             return finish(JobEnd::Lost { why });
         }
-        let message = self.spool.batch_message();
+        let message = self.batch_message();
         let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
         let why = format!("siding did not run on the node: {why}{message}");
         finish(JobEnd::NotStarted { why })

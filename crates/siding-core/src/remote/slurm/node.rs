@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
+use siding_model::executor::element_job_id;
 use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
 use siding_model::protocol::ShimRequest;
@@ -52,7 +53,8 @@ pub enum JobError {
     Watch(#[from] WatchError),
 }
 
-/// Runs the task of a job, and waits for its end. `spool` is the directory of the job. New shims
+/// Runs the task of a job, and waits for its end. `spool` is the directory of the job, or a link to
+/// it in the directory of an array. New shims
 /// execute `program`. Returns the exit code for Slurm, which is that of the command, or `128+n` after
 /// signal n. If another job runs the task already, does nothing and returns 0.
 ///
@@ -64,7 +66,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         let path = spool.to_owned();
         move |source| JobError::Io { doing, path, source }
     };
-    let job = JobSpool::from_path(spool.to_owned());
+    let job = JobSpool::from_path(std::fs::read_link(spool).unwrap_or_else(|_| spool.to_owned()));
     let SpooledTask { spec, env } = job.task().map_err(io_error("read the request"))?;
     let attempt = job.attempt(restart_count());
     match attempt.claim() {
@@ -74,7 +76,10 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
     // A shim starts with no signal blocked.
     let signals = SignalFd::block(&[Signal::TERM]).map_err(io_error("block signals"))?;
     let machine = system_info::hostname();
-    let node = NodeInfo { machine, now: clock::monotonic_now(), wall: clock::unix_now() };
+    let (now, wall) = (clock::monotonic_now(), clock::unix_now());
+    let srun_job_id = std::env::var("SLURM_JOB_ID").ok();
+    let job_id = own_element_job_id().or_else(|| srun_job_id.clone());
+    let node = NodeInfo { machine, now, wall, job_id, srun_job_id };
     attempt.set_node(&node).map_err(io_error("record the node"))?;
     // Slurm recognizes the processes of a job by their ancestors if the cluster has no control
     // groups, and a shim is an orphan.
@@ -108,6 +113,12 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
 /// Returns the number of earlier attempts of this job.
 fn restart_count() -> u32 {
     std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the number of this job in the array to which it belongs; `None` if it belongs to none.
+fn own_element_job_id() -> Option<String> {
+    let array_job_id = std::env::var("SLURM_ARRAY_JOB_ID").ok()?;
+    Some(element_job_id(&array_job_id, std::env::var("SLURM_ARRAY_TASK_ID").ok()?))
 }
 
 fn refuse(attempt: &Attempt, why: &str) -> io::Result<u8> {
