@@ -155,10 +155,11 @@ impl<'r> JobFollower<'r> {
         }
         let attempt = self.attempt();
         if let Some(why) = attempt.refusal() {
-            return finish(JobEnd::NotStarted { why });
+            return self.finish(JobEnd::NotStarted { why });
         }
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
-        let has_news = self.copy.send_news(&attempt, self.id, &node)?;
+        let set_ended = || self.spool.set_ended();
+        let has_news = self.copy.send_news(&attempt, self.id, &node, set_ended)?;
         if self.copy.is_complete() && !self.copy.holds_records() {
             return Ok(Observation::Finished);
         }
@@ -234,6 +235,7 @@ impl<'r> JobFollower<'r> {
         if now.ms_since(since) < MAX_VERDICT_MS {
             return Ok(Observation::Unchanged);
         }
+        self.spool.set_ended();
         self.copy.release_records()?;
         Ok(Observation::Finished)
     }
@@ -250,6 +252,7 @@ impl<'r> JobFollower<'r> {
         let by = self.spool.stop_requester();
         let is_natural = state.is_none_or(JobState::is_natural_end);
         if self.copy.is_complete() {
+            self.spool.set_ended();
             if is_natural {
                 self.copy.release_records()?;
                 return Ok(Observation::Finished);
@@ -272,7 +275,7 @@ impl<'r> JobFollower<'r> {
                 why: format!("Slurm no longer knows job {job_id}, and its record lacks the end"),
             },
         };
-        finish(match end {
+        self.finish(match end {
             JobEnd::Lost { why } if never_ran => {
                 let message = self.spool.batch_message();
                 let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
@@ -280,6 +283,13 @@ impl<'r> JobFollower<'r> {
             }
             end => end,
         })
+    }
+
+    /// Sends the end. The mirror ends this process when it has received it.
+    fn finish(&self, end: JobEnd) -> Result<Observation, ServeError> {
+        self.spool.set_ended();
+        send(&RemoteMessage::JobEnded { end })?;
+        Ok(Observation::Finished)
     }
 
     fn send_status(&mut self, status: JobStatus) -> Result<Observation, ServeError> {
@@ -314,9 +324,4 @@ impl<'r> JobFollower<'r> {
         self.handle_requests()?;
         Ok(true)
     }
-}
-
-fn finish(end: JobEnd) -> Result<Observation, ServeError> {
-    send(&RemoteMessage::JobEnded { end })?;
-    Ok(Observation::Finished)
 }
