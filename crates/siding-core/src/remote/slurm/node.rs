@@ -15,6 +15,7 @@ use siding_model::slurm::CLUSTER_REQUESTER;
 use super::spool::{Attempt, JobSpool, NodeInfo, SpooledTask};
 use crate::net::policy;
 use crate::store::{StateDir, StoreError};
+use crate::sys::process::ReapResult;
 use crate::sys::signals::SignalFd;
 use crate::sys::{clock, poll, process, system_info};
 use crate::task::launch::IdleShim;
@@ -72,7 +73,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         result => result.map_err(io_error("create the directory of the attempt"))?,
     }
     // A shim starts with no signal blocked.
-    let signals = SignalFd::block(&[Signal::TERM]).map_err(io_error("block signals"))?;
+    let signals = SignalFd::block(&[Signal::TERM, Signal::CHLD]).map_err(io_error("block signals"))?;
     let machine = system_info::hostname();
     let node = NodeInfo { machine, now: clock::monotonic_now(), wall: clock::unix_now() };
     attempt.set_node(&node).map_err(io_error("record the node"))?;
@@ -126,6 +127,12 @@ fn exit_code(state: &TaskState) -> u8 {
     }
 }
 
+/// Reaps the children that have exited. The processes of a task whose shim was killed are children of
+/// this subreaper, and an unreaped one would count as a living process of the task.
+fn reap_orphans() {
+    while let Ok(ReapResult::Child { .. }) = process::reap_one() {}
+}
+
 /// Waits for the end of a task, and stops it when Slurm ends the job.
 struct TaskWaiter<'r> {
     watch: TaskWatch<'r>,
@@ -142,7 +149,11 @@ impl TaskWaiter<'_> {
             let doing = "wait for its end";
             poll::wait_readable(&sources, None)
                 .map_err(|source| WatchError::Io { id, doing, source })?;
-            if self.signals.read_pending().contains(&Signal::TERM) && !self.is_stopped {
+            let pending = self.signals.read_pending();
+            if pending.contains(&Signal::CHLD) {
+                reap_orphans();
+            }
+            if pending.contains(&Signal::TERM) && !self.is_stopped {
                 self.is_stopped = true;
                 self.stop()?;
             }
