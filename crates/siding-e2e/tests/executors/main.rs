@@ -14,6 +14,7 @@ mod pending_stops;
 mod results;
 mod slurm_cluster;
 mod slurm_ends;
+mod slurm_faults;
 mod slurm_results;
 mod ssh_remote;
 mod sync;
