@@ -16,6 +16,7 @@ mod slurm_cluster;
 mod slurm_ends;
 mod slurm_faults;
 mod slurm_results;
+mod slurm_submission;
 mod ssh_remote;
 mod sync;
 mod takeover;
