@@ -4,6 +4,7 @@
 //! siding never handles a password: `BatchMode` makes ssh fail instead of asking for one.
 
 use std::ffi::OsString;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -66,9 +67,15 @@ pub fn serve_command(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> C
 pub fn local_serve_command(root: &StateDir, executor: &RemoteExecutor) -> Command {
     let mut command = Command::new(OWN_PROGRAM);
     command.arg(SERVE_ARGUMENT).env_clear().env("PATH", DEFAULT_PATH);
-    command.envs(executor.variables()).env("SIDING_STATE_DIR", root.path());
+    command.envs(executor.variables()).env("SIDING_STATE_DIR", state_path(root));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Returns the path of the state directory. A shim has only its descriptor.
+fn state_path(root: &StateDir) -> PathBuf {
+    let link = format!("/proc/self/fd/{}", root.as_fd().as_raw_fd());
+    std::fs::read_link(link).unwrap_or_else(|_| root.path().to_owned())
 }
 
 /// Returns the command that runs siding with these arguments on the remote machine, as
@@ -258,6 +265,18 @@ mod tests {
         assert_eq!(arguments[at + 1], "me@build");
         assert_eq!(arguments.len(), at + 3);
         assert!(command.get_envs().any(|(name, _)| name == "SSH_AUTH_SOCK"));
+    }
+
+    #[test]
+    fn siding_on_this_machine_gets_the_state_directory_of_a_shim() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let path = temporary.path().canonicalize().expect("it exists").join("state");
+        let opened = StateDir::open(&path).expect("is made");
+        let fd = opened.as_fd().try_clone_to_owned().expect("a descriptor");
+        let root = StateDir::from_fd(PathBuf::new(), fd);
+        let command = local_serve_command(&root, &executor(None));
+        let value = command.get_envs().find(|(name, _)| *name == "SIDING_STATE_DIR");
+        assert_eq!(value.and_then(|(_, value)| value), Some(path.as_os_str()));
     }
 
     #[test]

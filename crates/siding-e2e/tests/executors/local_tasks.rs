@@ -52,11 +52,22 @@ pub(crate) fn siding_processes(sandbox: &Sandbox) -> impl Iterator<Item = u32> {
     })
 }
 
+/// Returns the shim of a task on this machine.
+#[track_caller]
+pub(crate) fn shim_process(sandbox: &Sandbox, id: &str) -> Process {
+    let pid = show_task(sandbox, id)["shim_pid"].as_u64().expect("a running task has a shim");
+    Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs")
+}
+
 /// Kills the shim of a task on this machine, and waits until it has exited.
 #[track_caller]
 pub(crate) fn kill_shim(sandbox: &Sandbox, id: &str) {
-    let pid = show_task(sandbox, id)["shim_pid"].as_u64().expect("a running task has a shim");
-    let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
-    shim.kill();
-    eventually("the shim is dead", || !shim.is_alive());
+    kill_process(shim_process(sandbox, id));
+}
+
+/// Kills a process, and waits until it has exited.
+#[track_caller]
+pub(crate) fn kill_process(process: Process) {
+    process.kill();
+    eventually("the process is dead", || !process.is_alive());
 }

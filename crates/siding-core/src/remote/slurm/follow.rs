@@ -160,11 +160,12 @@ impl<'r> JobFollower<'r> {
         }
         let attempt = self.attempt();
         if let Some(why) = attempt.refusal() {
-            return finish(JobEnd::NotStarted { why });
+            return self.finish(JobEnd::NotStarted { why });
         }
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
         self.adopt_running_job(&node)?;
-        let has_news = self.copy.send_news(&attempt, self.id, &node)?;
+        let set_ended = || self.spool.set_ended();
+        let has_news = self.copy.send_news(&attempt, self.id, &node, set_ended)?;
         if self.copy.is_complete() && !self.copy.holds_records() {
             return Ok(Observation::Finished);
         }
@@ -244,6 +245,7 @@ impl<'r> JobFollower<'r> {
         if now.ms_since(since) < MAX_VERDICT_MS {
             return Ok(Observation::Unchanged);
         }
+        self.spool.set_ended();
         self.copy.release_records()?;
         Ok(Observation::Finished)
     }
@@ -260,6 +262,7 @@ impl<'r> JobFollower<'r> {
         let by = self.spool.stop_requester();
         let is_natural = state.is_none_or(JobState::is_natural_end);
         if self.copy.is_complete() {
+            self.spool.set_ended();
             if is_natural {
                 self.copy.release_records()?;
                 return Ok(Observation::Finished);
@@ -282,14 +285,21 @@ impl<'r> JobFollower<'r> {
                 why: format!("Slurm no longer knows job {job_id}, and its record lacks the end"),
             },
         };
-        let JobEnd::Lost { why } = end else { return finish(end) };
+        let JobEnd::Lost { why } = end else { return self.finish(end) };
         if !never_ran {
-            return finish(JobEnd::Lost { why });
+            return self.finish(JobEnd::Lost { why });
         }
         let message = self.batch_message();
         let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
         let why = format!("siding did not run on the node: {why}{message}");
-        finish(JobEnd::NotStarted { why })
+        self.finish(JobEnd::NotStarted { why })
+    }
+
+    /// Sends the end. The mirror ends this process when it has received it.
+    fn finish(&self, end: JobEnd) -> Result<Observation, ServeError> {
+        self.spool.set_ended();
+        send(&RemoteMessage::JobEnded { end })?;
+        Ok(Observation::Finished)
     }
 
     fn send_status(&mut self, status: JobStatus) -> Result<Observation, ServeError> {
@@ -324,9 +334,4 @@ impl<'r> JobFollower<'r> {
         self.handle_requests()?;
         Ok(true)
     }
-}
-
-fn finish(end: JobEnd) -> Result<Observation, ServeError> {
-    send(&RemoteMessage::JobEnded { end })?;
-    Ok(Observation::Finished)
 }

@@ -16,6 +16,7 @@ use siding_model::slurm::CLUSTER_REQUESTER;
 use super::spool::{Attempt, JobSpool, NodeInfo, SpooledTask};
 use crate::net::policy;
 use crate::store::{StateDir, StoreError};
+use crate::sys::process::ReapResult;
 use crate::sys::signals::SignalFd;
 use crate::sys::{clock, poll, process, system_info};
 use crate::task::launch::IdleShim;
@@ -74,7 +75,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         result => result.map_err(io_error("create the directory of the attempt"))?,
     }
     // A shim starts with no signal blocked.
-    let signals = SignalFd::block(&[Signal::TERM]).map_err(io_error("block signals"))?;
+    let signals = SignalFd::block(&[Signal::TERM, Signal::CHLD]).map_err(io_error("block signals"))?;
     let machine = system_info::hostname();
     let (now, wall) = (clock::monotonic_now(), clock::unix_now());
     let srun_job_id = std::env::var("SLURM_JOB_ID").ok();
@@ -137,6 +138,12 @@ fn exit_code(state: &TaskState) -> u8 {
     }
 }
 
+/// Reaps the children that have exited. The processes of a task whose shim was killed are children of
+/// this subreaper, and an unreaped one would count as a living process of the task.
+fn reap_orphans() {
+    while let Ok(ReapResult::Child { .. }) = process::reap_one() {}
+}
+
 /// Waits for the end of a task, and stops it when Slurm ends the job.
 struct TaskWaiter<'r> {
     watch: TaskWatch<'r>,
@@ -151,12 +158,13 @@ impl TaskWaiter<'_> {
                 [self.signals.as_fd()].into_iter().chain(self.watch.source()).collect();
             let id = self.watch.id();
             let doing = "wait for its end";
-            poll::wait_readable(&sources, None).map_err(|source| WatchError::Io {
-                id,
-                doing,
-                source,
-            })?;
-            if self.signals.read_pending().contains(&Signal::TERM) && !self.is_stopped {
+            poll::wait_readable(&sources, None)
+                .map_err(|source| WatchError::Io { id, doing, source })?;
+            let pending = self.signals.read_pending();
+            if pending.contains(&Signal::CHLD) {
+                reap_orphans();
+            }
+            if pending.contains(&Signal::TERM) && !self.is_stopped {
                 self.is_stopped = true;
                 self.stop()?;
             }

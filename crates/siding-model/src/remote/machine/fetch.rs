@@ -229,7 +229,7 @@ impl MirrorMachine {
     }
 
     /// Ends a task without the summary of the remote machine.
-    fn end_without_summary(&mut self, context: MirrorContext<'_>) -> Actions {
+    pub(super) fn end_without_summary(&mut self, context: MirrorContext<'_>) -> Actions {
         let mut records = std::mem::take(&mut self.ending);
         let mut next = context.state.clone();
         let ends = |record: &Record| next.apply(record.clone()).is_err() || !next.is_live();

@@ -61,14 +61,17 @@ impl MirrorMachine {
         vec![MirrorAction::Record(vec![Record::Remote(event)])]
     }
 
-    /// Ends a task whose records do not contain its end.
+    /// Ends a task whose records do not contain its end, or lack only its summary.
     pub(super) fn on_job_ended(&mut self, context: MirrorContext<'_>, end: JobEnd) -> Actions {
-        self.ending = Vec::new();
+        if !self.ending.is_empty() {
+            return self.end_without_summary(context);
+        }
         self.phase = LinkPhase::Down;
         let now = context.now();
         let mut lifecycle = context.state.lifecycle.clone();
         let mut actions = vec![MirrorAction::Disconnect { retry_at_once: false }];
-        let (mut events, why) = match end {
+        let mut ending = None;
+        let (events, why) = match end {
             JobEnd::Cancelled { by } => {
                 let by = context.remote().pending_stop.map_or(by, |stop| stop.by);
                 let stop = TaskEvent::StopAsked { by, grace_ms: Some(0), signal: None };
@@ -93,13 +96,23 @@ impl MirrorMachine {
             }
             JobEnd::Lost { why } => (Vec::new(), why),
         };
-        for event in &events {
-            lifecycle = lifecycle.step(event, now).0;
+        // Each event has the time of this decision: a deadline that was moved to `now` would have
+        // passed a moment later, and a lifecycle accepts no such deadline.
+        let mut records = Vec::new();
+        for event in events {
+            let (next, effects) = lifecycle.step(&event, now);
+            if next.is_ended() && !lifecycle.is_ended() {
+                ending = Some(event);
+            } else if !effects.is_empty() {
+                records.push(Record::Event { at: now, event });
+            }
+            lifecycle = next;
         }
-        if !lifecycle.is_ended() {
-            events.push(final_event(&lifecycle, why));
+        if !records.is_empty() {
+            actions.push(MirrorAction::Record(records));
         }
-        actions.extend(events.into_iter().map(MirrorAction::RecordEvent));
+        let ending = ending.unwrap_or_else(|| final_event(&lifecycle, why));
+        actions.push(MirrorAction::RecordEvent(ending));
         actions
     }
 }

@@ -58,13 +58,14 @@ impl AttemptCopy {
         self.state.as_ref().is_some_and(|state| state.closed.is_some())
     }
 
-    /// Sends the new output, then the new records, as for a task of this machine. Returns whether
-    /// there were any.
+    /// Sends the new output, then the new records, as for a task of this machine. Calls `before_end`
+    /// before it sends the last record. Returns whether there was anything new.
     pub(super) fn send_news(
         &mut self,
         attempt: &Attempt,
         id: TaskId,
         node: &NodeInfo,
+        before_end: impl FnOnce(),
     ) -> Result<bool, ServeError> {
         let Some(dir) = open_task_dir(attempt, id) else { return Ok(false) };
         let records = self.read_records(&dir)?;
@@ -78,15 +79,20 @@ impl AttemptCopy {
         // The journal was read first: when it contains the end, the output is complete.
         let has_output = self.send_output(&dir)?;
         let has_records = !records.is_empty();
+        let mut released = Vec::new();
         for record in records {
             if self.holds_records() || (!self.is_being_stopped && may_result_from_job_end(&record))
             {
                 self.held.push(record);
             } else {
                 self.is_being_stopped |= starts_known_stop(&record);
-                self.send_record(record)?;
+                released.push(record);
             }
         }
+        if matches!(released.last(), Some(Record::Closed(_))) {
+            before_end();
+        }
+        released.into_iter().try_for_each(|record| self.send_record(record))?;
         Ok(has_output || has_records)
     }
 

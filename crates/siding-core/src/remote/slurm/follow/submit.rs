@@ -57,9 +57,9 @@ impl JobFollower<'_> {
                 self.send_status(unsubmitted_status(error.why))
             }
             Err(error) => {
-                let observation = end_unstarted(error.why)?;
+                // The mirror ends this process when it has received the end.
                 let _best_effort = self.spool.remove();
-                Ok(observation)
+                end_unstarted(error.why)
             }
         }
     }
