@@ -15,6 +15,7 @@ mod results;
 mod slurm_cluster;
 mod slurm_ends;
 mod slurm_results;
+mod slurm_signals;
 mod ssh_remote;
 mod sync;
 mod takeover;

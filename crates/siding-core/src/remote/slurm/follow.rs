@@ -12,14 +12,14 @@ use siding_model::id::TaskId;
 use siding_model::mirror::{JobEnd, JobStatus};
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::remote::{JobRequest, RemoteMessage, RemotePosition};
-use siding_model::slurm::{JobPhase, JobState};
+use siding_model::slurm::{CLUSTER_REQUESTER, JobPhase, JobState};
 use siding_model::wait::LongWaitBackoff;
 
 use super::super::serve::{RequestReader, ServeError, send};
 use super::commands;
 use super::node_link::NodeLink;
 use super::queue::{MIN_AGE_MS, QueueSnapshot, SharedQueue};
-use super::spool::{Attempt, JobSpool, SpoolBase, SpooledTask};
+use super::spool::{Attempt, FinishReport, JobSpool, SpoolBase, SpooledTask};
 use crate::store::StateDir;
 use crate::sys::{clock, poll};
 
@@ -33,6 +33,14 @@ const RUNNING_QUERY_MS: u64 = 30_000;
 const SETTLE_MS: u64 = 5_000;
 /// Maximum wait for the cluster's word about an ended task, in milliseconds.
 const MAX_VERDICT_MS: u64 = 20_000;
+/// The same while the cluster is ending the job, in milliseconds: epilogs may last minutes.
+const MAX_COMPLETING_MS: u64 = 10 * 60_000;
+/// Maximum wait for the report of the node about an ended task, in milliseconds. The cluster is
+/// asked after that.
+const MAX_REPORT_MS: u64 = 2_000;
+/// Time between two looks at the queue while an ended task waits for the cluster's word, in
+/// milliseconds.
+const ENDING_QUERY_MS: u64 = 500;
 
 /// Follows the job of one task for a mirror.
 #[derive(Debug)]
@@ -160,10 +168,26 @@ impl<'r> JobFollower<'r> {
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
         let set_ended = || self.spool.set_ended();
         let has_news = self.copy.send_news(&attempt, self.id, &node, set_ended)?;
-        if self.copy.is_complete() && !self.copy.holds_records() {
-            return Ok(Observation::Finished);
+        if self.has_ended_by_itself(&attempt) {
+            return self.release_end();
         }
         Ok(if has_news { Observation::Changed } else { Observation::Unchanged })
+    }
+
+    /// Returns whether the task has ended, and surely not because the cluster has ended its job.
+    fn has_ended_by_itself(&self, attempt: &Attempt) -> bool {
+        if !self.copy.is_complete() || self.copy.needs_verdict() {
+            return false;
+        }
+        let is_natural = |report: FinishReport| !report.is_terminated;
+        !self.copy.holds_records() || attempt.finish_report().is_some_and(is_natural)
+    }
+
+    /// Sends the rest of the records, with the end of the task.
+    fn release_end(&mut self) -> Result<Observation, ServeError> {
+        self.spool.set_ended();
+        self.copy.release_records()?;
+        Ok(Observation::Finished)
     }
 
     /// Submits the job if that was not done, and asks the cluster about it if that is due.
@@ -173,13 +197,16 @@ impl<'r> JobFollower<'r> {
             return self.submit();
         }
         let now = clock::monotonic_now();
-        let is_ending = self.copy.holds_records();
-        if now < self.next_query && !is_ending {
+        let is_ending = self.copy.needs_verdict() || self.copy.held_ms(now) >= MAX_REPORT_MS;
+        if is_ending {
+            self.next_query = self.next_query.min(now.plus_ms(ENDING_QUERY_MS));
+        }
+        if now < self.next_query {
             return Ok(Observation::Unchanged);
         }
         let is_quiet = self.copy.is_accepted && !is_ending && self.cancel_at.is_none();
         let max_age_ms = if is_quiet { RUNNING_QUERY_MS } else { MIN_AGE_MS };
-        self.next_query = now.plus_ms(max_age_ms.min(MIN_AGE_MS));
+        self.next_query = now.plus_ms(MIN_AGE_MS);
         let snapshot = self.queue.snapshot(max_age_ms)?;
         match snapshot.filter(|snapshot| snapshot.taken_at.0 > self.since.0) {
             Some(snapshot) => self.apply_snapshot(&snapshot),
@@ -192,52 +219,66 @@ impl<'r> JobFollower<'r> {
         if let Some(error) = &snapshot.error {
             return self.on_silent_cluster(job_id, error.clone());
         }
-        let entry = snapshot.job(&job_id);
-        let state = match &entry {
-            Some(entry) => Some(entry.state.clone()),
-            None => commands::accounted_state(&job_id),
+        let Some(entry) = snapshot.job(&job_id) else {
+            let state = commands::accounted_end(&job_id);
+            return self.on_job_ended(&job_id, state.as_ref());
         };
-        match state.as_ref().map(JobState::phase) {
-            Some(JobPhase::Ended) => self.on_job_ended(&job_id, state.as_ref()),
-            None => self.on_job_ended(&job_id, None),
+        match entry.state.phase() {
+            JobPhase::Ended => self.on_job_ended(&job_id, Some(&entry.state)),
             // The cluster runs the job again.
-            Some(JobPhase::Waiting) if self.copy.holds_records() || !self.copy.is_accepted => {
+            JobPhase::Waiting if self.copy.holds_records() || !self.copy.is_accepted => {
                 self.ending_since = None;
-                entry.map_or(Ok(Observation::Unchanged), |entry| self.send_status(entry.status()))
+                self.send_status(entry.status())
             }
-            Some(JobPhase::Active) if !self.copy.is_accepted => {
+            JobPhase::Active if !self.copy.is_accepted => {
                 self.ending_since = None;
-                entry.map_or(Ok(Observation::Unchanged), |entry| self.send_status(entry.status()))
+                self.send_status(entry.status())
             }
-            Some(JobPhase::Waiting | JobPhase::Active) => self.release_late_records(),
+            JobPhase::Waiting => Ok(Observation::Unchanged),
+            JobPhase::Active => {
+                let is_natural = |report: FinishReport| !report.is_terminated;
+                let is_natural = self.attempt().finish_report().is_some_and(is_natural);
+                // A job that Slurm is ending may run again, and its state does not say so until its
+                // last process and its epilog have ended.
+                let max_ms = if is_natural { MAX_VERDICT_MS } else { MAX_COMPLETING_MS };
+                self.release_late_records(max_ms)
+            }
         }
     }
 
     /// Handles that the cluster does not answer: a task that runs needs no answer.
-    fn on_silent_cluster(&mut self, job_id: String, why: String) -> Result<Observation, ServeError> {
+    fn on_silent_cluster(
+        &mut self,
+        job_id: String,
+        why: String,
+    ) -> Result<Observation, ServeError> {
         if self.copy.is_accepted {
-            return self.release_late_records();
+            return self.release_late_records(MAX_VERDICT_MS);
         }
         let state = "UNKNOWN".to_owned();
         let (job_id, reason) = (Some(job_id), Some(why));
         self.send_status(JobStatus { job_id, state, reason, expected_start: None })
     }
 
-    /// Sends the records of an ended task that were held back, if the cluster has not said in time
-    /// how the job ended.
-    fn release_late_records(&mut self) -> Result<Observation, ServeError> {
+    /// Sends the records of an ended task that were held back, if the cluster has not said within
+    /// `max_ms` how the job ended.
+    fn release_late_records(&mut self, max_ms: u64) -> Result<Observation, ServeError> {
         if !(self.copy.is_complete() && self.copy.holds_records()) {
             self.ending_since = None;
             return Ok(Observation::Unchanged);
         }
         let now = clock::monotonic_now();
         let since = *self.ending_since.get_or_insert(now);
-        if now.ms_since(since) < MAX_VERDICT_MS {
+        if now.ms_since(since) < max_ms {
             return Ok(Observation::Unchanged);
         }
-        self.spool.set_ended();
-        self.copy.release_records()?;
-        Ok(Observation::Finished)
+        let is_terminated = |report: FinishReport| report.is_terminated;
+        if self.attempt().finish_report().is_some_and(is_terminated) && !self.copy.holds_stop() {
+            // The exit code is not the command's own.
+            let by = self.spool.stop_requester().unwrap_or_else(|| CLUSTER_REQUESTER.to_owned());
+            return self.finish(JobEnd::Cancelled { by });
+        }
+        self.release_end()
     }
 
     /// Ends the task after the end of its job. `state` is the state in which the job ended; `None` if
@@ -252,11 +293,10 @@ impl<'r> JobFollower<'r> {
         let by = self.spool.stop_requester();
         let is_natural = state.is_none_or(JobState::is_natural_end);
         if self.copy.is_complete() {
-            self.spool.set_ended();
             if is_natural {
-                self.copy.release_records()?;
-                return Ok(Observation::Finished);
+                return self.release_end();
             }
+            self.spool.set_ended();
             let is_cancelled = state.is_some_and(|state| state.as_str() == "CANCELLED");
             if is_cancelled && self.copy.release_as_cancelled(by.clone())? {
                 return Ok(Observation::Finished);
@@ -279,7 +319,9 @@ impl<'r> JobFollower<'r> {
             JobEnd::Lost { why } if never_ran => {
                 let message = self.spool.batch_message();
                 let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
-                JobEnd::NotStarted { why: format!("siding did not run on the node: {why}{message}") }
+                JobEnd::NotStarted {
+                    why: format!("siding did not run on the node: {why}{message}"),
+                }
             }
             end => end,
         })

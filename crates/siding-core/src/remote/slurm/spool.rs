@@ -11,6 +11,7 @@
 //! | `attempt-N/` | node | the state directory of attempt N |
 //! | `attempt-N/node` | node | the node and its clocks |
 //! | `attempt-N/refused` | node | the reason why the task was not started |
+//! | `attempt-N/finished` | node | the task has ended, and whether Slurm has ended the job before |
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -35,6 +36,7 @@ const STOP_FILE: &str = "stop";
 const ENDED_FILE: &str = "ended";
 const NODE_FILE: &str = "node";
 const REFUSED_FILE: &str = "refused";
+const FINISHED_FILE: &str = "finished";
 /// The messages of the batch script.
 pub(super) const BATCH_OUTPUT_FILE: &str = "slurm.out";
 
@@ -57,6 +59,13 @@ pub(super) struct NodeInfo {
     pub(super) machine: String,
     pub(super) now: MonotonicMs,
     pub(super) wall: UnixMs,
+}
+
+/// The report of the node about a task that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FinishReport {
+    /// Whether Slurm had sent SIGTERM to the job, so that the end of the command may be an effect.
+    pub(super) is_terminated: bool,
 }
 
 /// The directory with the spool directories of all jobs.
@@ -87,7 +96,8 @@ impl SpoolBase {
     pub(super) fn remove_expired(&self) {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
-            let modified = entry.path().join(ENDED_FILE).metadata().and_then(|facts| facts.modified());
+            let modified =
+                entry.path().join(ENDED_FILE).metadata().and_then(|facts| facts.modified());
             let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
             if age.is_some_and(|age| age > RETENTION) {
                 let _best_effort = std::fs::remove_dir_all(entry.path());
@@ -160,7 +170,9 @@ impl JobSpool {
 
     /// Records that the mirror has received the end, and removes the variables of the task.
     pub(super) fn set_ended(&self) {
-        let _best_effort = self.write_json(ENDED_FILE, &());
+        if !self.path.join(ENDED_FILE).exists() {
+            let _best_effort = self.write_json(ENDED_FILE, &());
+        }
         let _best_effort = std::fs::remove_file(self.path.join(REQUEST_FILE));
     }
 
@@ -173,7 +185,8 @@ impl JobSpool {
     /// Returns the number of the newest attempt that a node has begun; `None` before the first.
     pub(super) fn newest_attempt(&self) -> Option<u32> {
         let names = std::fs::read_dir(&self.path).ok()?.flatten().map(|entry| entry.file_name());
-        let numbers = names.filter_map(|name| name.to_str()?.strip_prefix("attempt-")?.parse().ok());
+        let numbers =
+            names.filter_map(|name| name.to_str()?.strip_prefix("attempt-")?.parse().ok());
         numbers.filter(|number| self.attempt(*number).node().is_some()).max()
     }
 
@@ -215,6 +228,16 @@ impl Attempt {
     /// Returns the reason why the task was not started; `None` if it was, or may be.
     pub(super) fn refusal(&self) -> Option<String> {
         read_json(&self.path.join(REFUSED_FILE)).ok()
+    }
+
+    /// Returns the report about the end; `None` until the node has written it, and if Slurm killed
+    /// the job before.
+    pub(super) fn finish_report(&self) -> Option<FinishReport> {
+        read_json(&self.path.join(FINISHED_FILE)).ok()
+    }
+
+    pub(super) fn set_finish_report(&self, report: FinishReport) -> io::Result<()> {
+        write_json(&self.path, FINISHED_FILE, &report)
     }
 
     pub(super) fn set_refusal(&self, why: &str) -> io::Result<()> {
@@ -265,6 +288,10 @@ mod tests {
         assert_eq!(attempt.refusal(), None);
         attempt.set_refusal("no net").expect("own directory");
         assert_eq!(attempt.refusal().as_deref(), Some("no net"));
+        assert_eq!(attempt.finish_report(), None);
+        let report = FinishReport { is_terminated: true };
+        attempt.set_finish_report(report).expect("own directory");
+        assert_eq!(attempt.finish_report(), Some(report));
     }
 
     #[test]

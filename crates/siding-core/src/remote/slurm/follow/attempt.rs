@@ -4,11 +4,13 @@ use std::io::{self, Write as _};
 
 use siding_model::id::TaskId;
 use siding_model::journal::{self, JournalError, TaskState};
+use siding_model::lifecycle::TaskEvent;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::remote::{RemoteMessage, RemotePosition};
-use siding_model::slurm::{CANCEL_REQUESTER, may_result_from_job_end, starts_known_stop};
-use siding_model::lifecycle::TaskEvent;
+use siding_model::slurm::{
+    CANCEL_REQUESTER, ends_command, may_result_from_job_end, starts_known_stop,
+};
 
 use super::super::super::serve::{ServeError, send};
 use super::super::spool::{Attempt, NodeInfo};
@@ -31,8 +33,10 @@ pub(super) struct AttemptCopy {
     /// Whether the records say that siding ends the task.
     is_being_stopped: bool,
     /// The records from the first that may be an effect of the end of the job. They are sent once
-    /// the cluster has said how the job ended.
+    /// the node or the cluster has said how the job ended.
     held: Vec<Record>,
+    /// The time since which records are held back.
+    held_since: Option<MonotonicMs>,
 }
 
 impl AttemptCopy {
@@ -45,12 +49,29 @@ impl AttemptCopy {
             read_records: 0,
             is_being_stopped: false,
             held: Vec::new(),
+            held_since: None,
         }
     }
 
     /// Returns whether records are held back.
     pub(super) const fn holds_records(&self) -> bool {
         !self.held.is_empty()
+    }
+
+    /// Returns whether the records that are held back look like effects of the end of the job, so
+    /// that the cluster must be asked even if the node has received no signal.
+    pub(super) fn needs_verdict(&self) -> bool {
+        self.held.first().is_some_and(may_result_from_job_end)
+    }
+
+    /// Returns whether the records that are held back begin with a stop by the cluster.
+    pub(super) fn holds_stop(&self) -> bool {
+        matches!(self.held.first(), Some(Record::Event { event: TaskEvent::StopAsked { .. }, .. }))
+    }
+
+    /// Returns the time for which records have been held back, in milliseconds; zero without any.
+    pub(super) fn held_ms(&self, now: MonotonicMs) -> u64 {
+        self.held_since.filter(|_| self.holds_records()).map_or(0, |since| now.ms_since(since))
     }
 
     /// Returns whether the journal contains the end of the task, with its summary.
@@ -70,6 +91,7 @@ impl AttemptCopy {
         let Some(dir) = open_task_dir(attempt, id) else { return Ok(false) };
         let records = self.read_records(&dir)?;
         let Some(state) = &self.state else { return Ok(false) };
+        let on_leader_exit = state.spec.on_leader_exit;
         if !self.is_accepted {
             let (at, wall) = (state.started, state.started_wall);
             send(&node_message(node))?;
@@ -81,7 +103,10 @@ impl AttemptCopy {
         let has_records = !records.is_empty();
         let mut released = Vec::new();
         for record in records {
-            if self.holds_records() || (!self.is_being_stopped && may_result_from_job_end(&record)) {
+            let may_be_effect =
+                may_result_from_job_end(&record) || ends_command(&record, on_leader_exit);
+            if self.holds_records() || (!self.is_being_stopped && may_be_effect) {
+                self.held_since.get_or_insert_with(clock::monotonic_now);
                 self.held.push(record);
             } else {
                 self.is_being_stopped |= starts_known_stop(&record);
@@ -132,7 +157,7 @@ impl AttemptCopy {
         Ok(send(&RemoteMessage::Record { record: Box::new(record) })?)
     }
 
-    /// Sends the records that were held back, because the job ended by itself.
+    /// Sends the records that were held back, because the command ended by itself.
     pub(super) fn release_records(&mut self) -> Result<(), ServeError> {
         std::mem::take(&mut self.held).into_iter().try_for_each(|record| self.send_record(record))
     }

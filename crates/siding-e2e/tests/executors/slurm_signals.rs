@@ -1,0 +1,48 @@
+//! Commands that handle the signals with which a cluster ends their job.
+
+use serde_json::json;
+use siding_e2e::eventually;
+
+use crate::local_tasks::{show_task, wait_for_outcome};
+use crate::sandbox;
+use crate::slurm_cluster::SlurmCluster;
+
+/// A shell text that writes a line, and exits with 0 when it receives SIGTERM.
+const OBEDIENT_COMMAND: &str = "trap 'exit 0' TERM; echo ready; while :; do sleep .01; done";
+
+#[test]
+#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
+fn a_cancelled_command_that_exits_with_0_is_not_successful() {
+    let sandbox = sandbox();
+    let cluster = SlurmCluster::start(&sandbox);
+    let ids = ["1", "2", "3", "4"].map(|number| {
+        // Equal commands would be one task.
+        cluster.start_task(&[], &format!("{OBEDIENT_COMMAND} # {number}"))
+    });
+    for id in &ids {
+        cluster.wait_for_output(id, "ready\n".len());
+    }
+    let jobs = ids.each_ref().map(|id| cluster.job_id(id));
+    cluster.client("scancel", &jobs.each_ref().map(String::as_str));
+    for id in &ids {
+        let outcome = wait_for_outcome(&sandbox, id);
+        assert_eq!(outcome, json!({"kind": "stopped", "by": "scancel"}), "{id}");
+    }
+}
+
+#[test]
+#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
+fn a_requeued_command_that_exits_with_0_runs_again() {
+    let sandbox = sandbox();
+    let cluster = SlurmCluster::start(&sandbox);
+    let id = cluster.start_task(&["--engine-arg=--requeue"], OBEDIENT_COMMAND);
+    cluster.wait_for_output(&id, "ready\n".len());
+    cluster.client("scontrol", &["requeue", &cluster.job_id(&id)]);
+    eventually("the second attempt runs", || {
+        let view = show_task(&sandbox, &id);
+        assert!(view["outcome"].is_null(), "the first attempt ended the task: {view}");
+        view["restarts"] == 1 && view["queued"].is_null()
+    });
+    let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
+    assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
+}
