@@ -3,7 +3,8 @@
 use serde_json::json;
 use siding_e2e::eventually;
 
-use crate::local_tasks::{show_task, wait_for_outcome};
+use crate::fake_ssh::write_program;
+use crate::local_tasks::{show_task, task_id, wait_for_outcome};
 use crate::sandbox;
 use crate::slurm_cluster::SlurmCluster;
 
@@ -45,4 +46,28 @@ fn a_requeued_command_that_exits_with_0_runs_again() {
     });
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
     assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
+}
+
+/// The first request of the job gets no answer, and a stop arrives before the next one.
+#[test]
+#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
+fn a_stop_before_the_cluster_has_the_job_submits_nothing() {
+    let sandbox = sandbox();
+    let cluster = SlurmCluster::start(&sandbox);
+    let tools = sandbox.path("tools");
+    std::fs::create_dir(&tools).expect("test directory");
+    // An sbatch whose request is lost.
+    write_program(&tools.join("sbatch"), "echo 'error: request timed out' >&2; exit 1");
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").expect("a search path"));
+    let marker = sandbox.path("started");
+    let command = format!("touch {}", marker.display());
+    let call = cluster.run(&["--background"], &command).env("PATH", path);
+    let id = task_id(&call.run().expect_code(0));
+    eventually("the submission has failed", || {
+        show_task(&sandbox, &id)["queued"]["state"] == "SUBMITTING"
+    });
+    let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
+    assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
+    assert_eq!(cluster.job_field(&id, "%i"), None);
+    assert!(!marker.exists(), "the command ran");
 }

@@ -53,6 +53,8 @@ pub(in super::super) struct JobFollower<'r> {
     spool: JobSpool,
     queue: SharedQueue,
     copy: AttemptCopy,
+    /// The recorded end, if an earlier mirror may not have received it.
+    recorded_end: Option<JobEnd>,
     /// The number of the job, once it is known.
     job_id: Option<String>,
     /// The time after which a snapshot of the queue contains the job.
@@ -99,6 +101,7 @@ impl<'r> JobFollower<'r> {
             id,
             request,
             requests,
+            recorded_end: spool.job_end(),
             job_id: spool.job_id(),
             base,
             spool,
@@ -118,7 +121,7 @@ impl<'r> JobFollower<'r> {
     /// mirror has it.
     pub(in super::super) fn run(mut self, task: Option<&SpooledTask>) -> Result<(), ServeError> {
         match task {
-            Some(task) if self.job_id.is_none() => {
+            Some(task) if self.job_id.is_none() && self.recorded_end.is_none() => {
                 self.spool.create(task)?;
                 self.base.remove_expired();
             }
@@ -134,7 +137,7 @@ impl<'r> JobFollower<'r> {
             }
             match observation {
                 Observation::Finished => {
-                    self.spool.set_ended();
+                    self.spool.set_ended(None);
                     return Ok(send(&RemoteMessage::End)?);
                 }
                 Observation::Changed => self.backoff = LongWaitBackoff::new(clock::monotonic_now()),
@@ -166,7 +169,7 @@ impl<'r> JobFollower<'r> {
             return self.finish(JobEnd::NotStarted { why });
         }
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
-        let set_ended = || self.spool.set_ended();
+        let set_ended = || self.spool.set_ended(None);
         let has_news = self.copy.send_news(&attempt, self.id, &node, set_ended)?;
         if self.has_ended_by_itself(&attempt) {
             return self.release_end();
@@ -185,13 +188,17 @@ impl<'r> JobFollower<'r> {
 
     /// Sends the rest of the records, with the end of the task.
     fn release_end(&mut self) -> Result<Observation, ServeError> {
-        self.spool.set_ended();
+        self.spool.set_ended(None);
         self.copy.release_records()?;
         Ok(Observation::Finished)
     }
 
     /// Submits the job if that was not done, and asks the cluster about it if that is due.
     fn observe_job(&mut self) -> Result<Observation, ServeError> {
+        // The mirror has received everything before the end.
+        if let Some(end) = self.recorded_end.take() {
+            return self.finish(end);
+        }
         self.cancel_if_due();
         if self.job_id.is_none() && self.spool.newest_attempt().is_none() {
             return self.submit();
@@ -296,9 +303,10 @@ impl<'r> JobFollower<'r> {
             if is_natural {
                 return self.release_end();
             }
-            self.spool.set_ended();
             let is_cancelled = state.is_some_and(|state| state.as_str() == "CANCELLED");
-            if is_cancelled && self.copy.release_as_cancelled(by.clone())? {
+            if is_cancelled && self.copy.holds_stop() {
+                self.spool.set_ended(None);
+                self.copy.release_as_cancelled(by)?;
                 return Ok(Observation::Finished);
             }
         }
@@ -329,7 +337,7 @@ impl<'r> JobFollower<'r> {
 
     /// Sends the end. The mirror ends this process when it has received it.
     fn finish(&self, end: JobEnd) -> Result<Observation, ServeError> {
-        self.spool.set_ended();
+        self.spool.set_ended(Some(&end));
         send(&RemoteMessage::JobEnded { end })?;
         Ok(Observation::Finished)
     }

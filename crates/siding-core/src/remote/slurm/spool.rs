@@ -6,7 +6,7 @@
 //! | `submitting` | submitting machine | nothing; the job may have been submitted |
 //! | `job` | submitting machine | the number of the job |
 //! | `stop` | submitting machine | the requester of a stop that goes through the cluster |
-//! | `ended` | submitting machine | nothing; the mirror has received the end |
+//! | `ended` | submitting machine | the end of the job, if the records of the attempt lack it |
 //! | `slurm.out` | Slurm | messages of the batch script, if siding cannot be executed |
 //! | `attempt-N/` | node | the state directory of attempt N |
 //! | `attempt-N/node` | node | the node and its clocks |
@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
+use siding_model::mirror::JobEnd;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::spec::TaskSpec;
 
@@ -131,10 +132,6 @@ impl JobSpool {
         self.write_json(REQUEST_FILE, task)
     }
 
-    pub(super) fn remove(&self) -> io::Result<()> {
-        std::fs::remove_dir_all(&self.path)
-    }
-
     pub(super) fn task(&self) -> io::Result<SpooledTask> {
         read_json(&self.path.join(REQUEST_FILE))
     }
@@ -168,10 +165,18 @@ impl JobSpool {
         self.write_json(STOP_FILE, &by)
     }
 
-    /// Records that the mirror has received the end, and removes the variables of the task.
-    pub(super) fn set_ended(&self) {
+    /// Returns the recorded end of the job; `None` if there is none, or if the records of the attempt
+    /// contain it.
+    pub(super) fn job_end(&self) -> Option<JobEnd> {
+        read_json(&self.path.join(ENDED_FILE)).ok().flatten()
+    }
+
+    /// Records that the task has ended, before its mirror receives the end, and removes the variables
+    /// of the task. `end` is the end of the job, if the records of the attempt lack it: a mirror may
+    /// be killed before it has recorded the end, and the cluster forgets jobs.
+    pub(super) fn set_ended(&self, end: Option<&JobEnd>) {
         if !self.path.join(ENDED_FILE).exists() {
-            let _best_effort = self.write_json(ENDED_FILE, &());
+            let _best_effort = self.write_json(ENDED_FILE, &end);
         }
         let _best_effort = std::fs::remove_file(self.path.join(REQUEST_FILE));
     }
@@ -303,7 +308,11 @@ mod tests {
             create_private_directory(&base.path().join(name), false).expect("it is new");
         }
         let ended = JobSpool::from_path(base.path().join("ended"));
-        ended.set_ended();
+        let end = JobEnd::Cancelled { by: "user".to_owned() };
+        ended.set_ended(Some(&end));
+        assert_eq!(ended.job_end(), Some(end.clone()));
+        ended.set_ended(None);
+        assert_eq!(ended.job_end(), Some(end), "the first end is kept");
         base.remove_expired();
         assert!(ended.path().exists(), "it ended a moment ago");
         let marker = std::fs::File::open(ended.path().join(ENDED_FILE)).expect("it is written");

@@ -162,21 +162,15 @@ impl AttemptCopy {
         std::mem::take(&mut self.held).into_iter().try_for_each(|record| self.send_record(record))
     }
 
-    /// Sends the records that were held back, with the requester of the cancellation as the requester
-    /// of the stop. Returns false if they contain no whole stop: the command ended by the signal of
-    /// Slurm before its shim was asked to stop it.
-    pub(super) fn release_as_cancelled(&mut self, by: Option<String>) -> Result<bool, ServeError> {
-        let is_whole = self.is_complete();
-        match self.held.first_mut() {
-            Some(Record::Event { event: TaskEvent::StopAsked { by: requester, .. }, .. })
-                if is_whole =>
-            {
-                *requester = by.unwrap_or_else(|| CANCEL_REQUESTER.to_owned());
-            }
-            Some(_) | None => return Ok(false),
+    /// Sends the records that were held back, which begin with a stop, with the requester of the
+    /// cancellation as the requester of this stop.
+    pub(super) fn release_as_cancelled(&mut self, by: Option<String>) -> Result<(), ServeError> {
+        if let Some(Record::Event { event: TaskEvent::StopAsked { by: requester, .. }, .. }) =
+            self.held.first_mut()
+        {
+            *requester = by.unwrap_or_else(|| CANCEL_REQUESTER.to_owned());
         }
-        self.release_records()?;
-        Ok(true)
+        self.release_records()
     }
 
     fn send_output(&mut self, dir: &TaskDir) -> Result<bool, ServeError> {

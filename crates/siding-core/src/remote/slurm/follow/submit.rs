@@ -37,6 +37,10 @@ impl JobFollower<'_> {
                 return self.record_job(&entry.job_id);
             }
         }
+        // A stop that was requested before the cluster had the job leaves nothing to cancel there.
+        if let Some(by) = self.spool.stop_requester() {
+            return self.finish(JobEnd::Cancelled { by });
+        }
         let task = match self.spool.task() {
             Ok(task) => task,
             Err(error) => return end_unstarted(format!("its request is lost: {error}")),
@@ -52,9 +56,8 @@ impl JobFollower<'_> {
                 self.send_status(unsubmitted_status(error.why))
             }
             Err(error) => {
-                // The mirror ends this process when it has received the end.
-                let _best_effort = self.spool.remove();
-                end_unstarted(error.why)
+                // The next mirror must find the reason if this one is killed.
+                self.finish(JobEnd::NotStarted { why: error.why })
             }
         }
     }
