@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use job_array::{ArrayElement, array_job_id, element_job_id, format_array_indexes};
-pub use slurm::{BadMemorySize, SlurmOptions, parse_memory_mib};
+pub use slurm::{BadMemorySize, SlurmOptions, is_job_argument, parse_memory_mib};
 
 /// The remote machine on which a task runs, as the task's specification records it. The journal
 /// contains it, so that a new shim can connect again: settings may change while the task runs.

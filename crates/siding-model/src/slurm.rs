@@ -1,12 +1,13 @@
 //! The queue of a Slurm cluster, as squeue(1) prints it.
 
-use crate::lifecycle::TaskEvent;
+use crate::lifecycle::{TaskEvent, TreeLiveness};
 use crate::mirror::{JobEnd, JobStatus};
 use crate::outcome::LeaderEnd;
 use crate::process::UnixMs;
 use crate::protocol::SHIM_SIGNAL_REQUESTER;
 use crate::record::Record;
 use crate::signal::Signal;
+use crate::spec::OnLeaderExit;
 
 /// The format of squeue that [`QueueEntry::parse`] reads: number, state, expected start, name and
 /// reason. The reason is last, because it is free text.
@@ -115,6 +116,16 @@ pub fn may_result_from_job_end(record: &Record) -> bool {
     }
 }
 
+/// Returns whether a record ends the command, and nothing stops the task afterwards. A command may
+/// handle SIGTERM and exit with any code, also with 0, before the shim has recorded the stop.
+#[must_use]
+pub fn ends_command(record: &Record, on_leader_exit: OnLeaderExit) -> bool {
+    let Record::Event { event: TaskEvent::LeaderEnded { tree, .. }, .. } = record else {
+        return false;
+    };
+    *tree == TreeLiveness::Empty || on_leader_exit == OnLeaderExit::Reap
+}
+
 /// Returns whether a record says that the task is ended for a reason that siding knows: a request, the
 /// deadline or a limit.
 #[must_use]
@@ -178,7 +189,6 @@ impl QueueEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::TreeLiveness;
     use crate::process::MonotonicMs;
 
     #[test]
@@ -211,6 +221,20 @@ mod tests {
         for state in ["RUNNING", "COMPLETING", "SUSPENDED", "A_NEW_STATE", ""] {
             assert_eq!(JobState::new(state).phase(), JobPhase::Active, "{state}");
         }
+    }
+
+    #[test]
+    fn any_exit_of_the_whole_tree_may_follow_a_signal() {
+        let end = |tree| {
+            let end = LeaderEnd::Exited { code: 0 };
+            let event = TaskEvent::LeaderEnded { end, tree, final_cwd: None, pipeline: None };
+            Record::Event { at: MonotonicMs(1), event }
+        };
+        assert!(ends_command(&end(TreeLiveness::Empty), OnLeaderExit::Linger));
+        assert!(ends_command(&end(TreeLiveness::Alive), OnLeaderExit::Reap));
+        // The end of the other processes is still to come.
+        assert!(!ends_command(&end(TreeLiveness::Alive), OnLeaderExit::Linger));
+        assert!(!may_result_from_job_end(&end(TreeLiveness::Empty)), "only the node knows");
     }
 
     #[test]

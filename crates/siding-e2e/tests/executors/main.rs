@@ -17,6 +17,7 @@ mod slurm_cluster;
 mod slurm_ends;
 mod slurm_faults;
 mod slurm_results;
+mod slurm_signals;
 mod slurm_submission;
 mod ssh_remote;
 mod sync;

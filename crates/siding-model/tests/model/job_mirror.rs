@@ -35,9 +35,7 @@ const CONNECT_PAUSE_MS: u64 = 20_000;
 #[derive(Debug, Clone, Copy)]
 enum WorldStep {
     /// The mirror connects, over a shared connection or a new one.
-    Connect {
-        is_shared: bool,
-    },
+    Connect { is_shared: bool },
     /// The submitting machine carries out the requests that have arrived.
     Serve,
     /// The status of a job that waits changes.
@@ -55,13 +53,9 @@ enum WorldStep {
     /// One message arrives at the mirror.
     Deliver,
     /// The connection breaks. Requests on their way may still arrive.
-    Break {
-        delivers_requests: bool,
-    },
+    Break { delivers_requests: bool },
     /// The mirror is killed.
-    Kill {
-        delivers_requests: bool,
-    },
+    Kill { delivers_requests: bool },
     /// A client requests a stop.
     Stop,
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use siding_model::executor::format_array_indexes;
 use siding_model::id::TaskId;
 use siding_model::shell_words::quote_word;
-use siding_model::slurm::{JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE};
+use siding_model::slurm::{JobPhase, JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE};
 
 use super::super::ssh;
 use super::array_spool::ArraySpool;
@@ -149,14 +149,16 @@ pub(super) fn list_jobs() -> Result<Vec<QueueEntry>, SlurmError> {
     Ok(run(&mut command)?.lines().filter_map(QueueEntry::parse).collect())
 }
 
-/// Returns the state of a job that the controller no longer lists, from its accounting. `None` if
-/// there is none.
-pub(super) fn accounted_state(job_id: &str) -> Option<JobState> {
+/// Returns the state in which a job has ended that the controller no longer lists, from its
+/// accounting. `None` if there is none. The accounting may list a job as running for ever whose end
+/// it has not received.
+pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
     let mut command = slurm_command("sacct");
     command.args(["-X", "-n", "-P", "--format=State", "-j", job_id]);
     let text = run(&mut command).ok()?;
     // After a requeue there is a line for each attempt.
-    text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new)
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new);
+    last.filter(|state| state.phase() == JobPhase::Ended)
 }
 
 /// Cancels a job. Succeeds for a job that has ended or is unknown.

@@ -13,14 +13,14 @@ use siding_model::id::TaskId;
 use siding_model::mirror::{JobEnd, JobStatus};
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::remote::{JobRequest, RemoteMessage, RemotePosition};
-use siding_model::slurm::{JobPhase, JobState};
+use siding_model::slurm::{CLUSTER_REQUESTER, JobPhase, JobState};
 use siding_model::wait::LongWaitBackoff;
 
 use super::super::serve::{RequestReader, ServeError, send};
 use super::commands;
 use super::node_link::NodeLink;
-use super::queue::{MIN_AGE_MS, QueueSnapshot, SharedQueue};
-use super::spool::{Attempt, JobSpool, SpoolBase, SpooledTask};
+use super::queue::{MIN_AGE_MS, QueueQuery, QueueSnapshot, SharedQueue};
+use super::spool::{Attempt, FinishReport, JobSpool, SpoolBase, SpooledTask};
 use crate::store::StateDir;
 use crate::sys::{clock, poll};
 
@@ -33,8 +33,19 @@ const RUNNING_QUERY_MS: u64 = 30_000;
 /// Time for which the end of a job must be known before its task is lost, in milliseconds: a network
 /// file system shows the last records of another machine with a delay.
 const SETTLE_MS: u64 = 5_000;
+/// The same for a job that has succeeded, so that it has records. A client of NFS keeps the entries of
+/// a directory for 60 s (`acdirmax` in nfs(5)).
+const SUCCESS_SETTLE_MS: u64 = 65_000;
 /// Maximum wait for the cluster's word about an ended task, in milliseconds.
 const MAX_VERDICT_MS: u64 = 20_000;
+/// The same while the cluster is ending the job, in milliseconds: epilogs may last minutes.
+const MAX_COMPLETING_MS: u64 = 10 * 60_000;
+/// Maximum wait for the report of the node about an ended task, in milliseconds. The cluster is
+/// asked after that.
+const MAX_REPORT_MS: u64 = 2_000;
+/// Time between two looks at the queue while an ended task waits for the cluster's word, in
+/// milliseconds.
+const ENDING_QUERY_MS: u64 = 500;
 
 /// Follows the job of one task for a mirror.
 #[derive(Debug)]
@@ -46,11 +57,17 @@ pub(in super::super) struct JobFollower<'r> {
     base: SpoolBase,
     spool: JobSpool,
     queue: SharedQueue,
+    /// The running query of the queue.
+    query: Option<QueueQuery>,
     copy: AttemptCopy,
+    /// The recorded end, if an earlier mirror may not have received it.
+    recorded_end: Option<JobEnd>,
     /// The number of the job, once it is known.
     job_id: Option<String>,
     /// The time after which a snapshot of the queue contains the job.
     since: UnixMs,
+    /// The time of the first snapshot that lacks the job; `None` if the last one contains it.
+    missing_since: Option<UnixMs>,
     /// The last status that was sent.
     status: Option<JobStatus>,
     node_link: Option<NodeLink>,
@@ -95,12 +112,15 @@ impl<'r> JobFollower<'r> {
             id,
             request,
             requests,
+            recorded_end: spool.job_end(),
             job_id: spool.job_id(),
             base,
             spool,
             queue,
+            query: None,
             copy: AttemptCopy::new(position),
             since: clock::unix_now(),
+            missing_since: None,
             status: None,
             node_link: None,
             collected: None,
@@ -115,7 +135,7 @@ impl<'r> JobFollower<'r> {
     /// mirror has it.
     pub(in super::super) fn run(mut self, task: Option<&SpooledTask>) -> Result<(), ServeError> {
         match task {
-            Some(task) if self.job_id.is_none() => {
+            Some(task) if self.job_id.is_none() && self.recorded_end.is_none() => {
                 self.spool.create(task)?;
                 self.base.remove_expired();
             }
@@ -131,7 +151,7 @@ impl<'r> JobFollower<'r> {
             }
             match observation {
                 Observation::Finished => {
-                    self.spool.set_ended();
+                    self.spool.set_ended(None);
                     return Ok(send(&RemoteMessage::End)?);
                 }
                 Observation::Changed => self.backoff = LongWaitBackoff::new(clock::monotonic_now()),
@@ -152,6 +172,10 @@ impl<'r> JobFollower<'r> {
     fn observe_files(&mut self) -> Result<Observation, ServeError> {
         let Some(newest) = self.spool.newest_attempt() else { return Ok(Observation::Unchanged) };
         if newest > self.copy.sent.attempt {
+            let interrupted = self.attempt();
+            if !self.copy.send_rest(&interrupted, self.id)? {
+                return Ok(Observation::Changed);
+            }
             let why = "the cluster has started the job again".to_owned();
             send(&RemoteMessage::Requeued { attempt: newest, why })?;
             let sent = RemotePosition { records: 0, bytes: 0, attempt: newest };
@@ -164,33 +188,74 @@ impl<'r> JobFollower<'r> {
         }
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
         self.adopt_running_job(&node)?;
-        let set_ended = || self.spool.set_ended();
+        let set_ended = || self.spool.set_ended(None);
         let has_news = self.copy.send_news(&attempt, self.id, &node, set_ended)?;
-        if self.copy.is_complete() && !self.copy.holds_records() {
-            return Ok(Observation::Finished);
+        if self.has_ended_by_itself(&attempt) {
+            return self.release_end();
         }
         Ok(if has_news { Observation::Changed } else { Observation::Unchanged })
     }
 
+    /// Returns whether the task has ended, and surely not because the cluster has ended its job.
+    fn has_ended_by_itself(&self, attempt: &Attempt) -> bool {
+        if !self.copy.is_complete() || self.copy.needs_verdict() {
+            return false;
+        }
+        let is_natural = |report: FinishReport| !report.is_terminated;
+        !self.copy.holds_records() || attempt.finish_report().is_some_and(is_natural)
+    }
+
+    /// Sends the rest of the records, with the end of the task.
+    fn release_end(&mut self) -> Result<Observation, ServeError> {
+        self.spool.set_ended(None);
+        self.copy.release_records()?;
+        Ok(Observation::Finished)
+    }
+
     /// Submits the job if that was not done, and asks the cluster about it if that is due.
     fn observe_job(&mut self) -> Result<Observation, ServeError> {
+        // The mirror has received everything before the end.
+        if let Some(end) = self.recorded_end.take() {
+            return self.finish(end);
+        }
         self.cancel_if_due();
         if self.job_id.is_none() && self.spool.newest_attempt().is_none() {
             return self.submit();
         }
         let now = clock::monotonic_now();
-        let is_ending = self.copy.holds_records();
-        if now < self.next_query && !is_ending {
+        let is_ending = self.copy.needs_verdict() || self.copy.held_ms(now) >= MAX_REPORT_MS;
+        if is_ending {
+            self.next_query = self.next_query.min(now.plus_ms(ENDING_QUERY_MS));
+        }
+        if now < self.next_query {
             return Ok(Observation::Unchanged);
         }
         let is_quiet = self.copy.is_accepted && !is_ending && self.cancel_at.is_none();
         let max_age_ms = if is_quiet { RUNNING_QUERY_MS } else { MIN_AGE_MS };
-        self.next_query = now.plus_ms(max_age_ms.min(MIN_AGE_MS));
-        let snapshot = self.queue.snapshot(max_age_ms)?;
+        self.next_query = now.plus_ms(MIN_AGE_MS);
+        let snapshot = self.snapshot(max_age_ms)?;
+        // The clock may have been set back.
+        self.since = UnixMs(self.since.0.min(clock::unix_now().0));
         match snapshot.filter(|snapshot| snapshot.taken_at.0 > self.since.0) {
             Some(snapshot) => self.apply_snapshot(&snapshot),
             None => Ok(Observation::Unchanged),
         }
+    }
+
+    /// Returns a snapshot of the queue that was taken at most `max_age_ms` ago; `None` until there is
+    /// one, which ends the next wait.
+    fn snapshot(&mut self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
+        if self.query.as_ref().is_some_and(|query| !query.is_done()) {
+            return Ok(None);
+        }
+        if let Some(query) = self.query.take() {
+            return query.finish();
+        }
+        let fresh = self.queue.fresh_snapshot(max_age_ms);
+        if fresh.is_none() {
+            self.query = Some(QueueQuery::start(self.queue.clone(), max_age_ms)?);
+        }
+        Ok(fresh)
     }
 
     fn apply_snapshot(&mut self, snapshot: &QueueSnapshot) -> Result<Observation, ServeError> {
@@ -198,25 +263,45 @@ impl<'r> JobFollower<'r> {
         if let Some(error) = &snapshot.error {
             return self.on_silent_cluster(job_id, error.clone());
         }
-        let entry = snapshot.job(&job_id);
-        let state = match &entry {
-            Some(entry) => Some(entry.state.clone()),
-            None => commands::accounted_state(&job_id),
+        let Some(entry) = snapshot.job(&job_id) else {
+            return self.on_job_missing(&job_id, snapshot.taken_at);
         };
-        match state.as_ref().map(JobState::phase) {
-            Some(JobPhase::Ended) => self.on_job_ended(&job_id, state.as_ref()),
-            None => self.on_job_ended(&job_id, None),
+        self.missing_since = None;
+        match entry.state.phase() {
+            JobPhase::Ended => self.on_job_ended(&job_id, Some(&entry.state)),
             // The cluster runs the job again.
-            Some(JobPhase::Waiting) if self.copy.holds_records() || !self.copy.is_accepted => {
+            JobPhase::Waiting if self.copy.holds_records() || !self.copy.is_accepted => {
                 self.ending_since = None;
-                entry.map_or(Ok(Observation::Unchanged), |entry| self.send_status(entry.status()))
+                self.send_status(entry.status())
             }
-            Some(JobPhase::Active) if !self.copy.is_accepted => {
+            JobPhase::Active if !self.copy.is_accepted => {
                 self.ending_since = None;
-                entry.map_or(Ok(Observation::Unchanged), |entry| self.send_status(entry.status()))
+                self.send_status(entry.status())
             }
-            Some(JobPhase::Waiting | JobPhase::Active) => self.release_late_records(),
+            JobPhase::Waiting => Ok(Observation::Unchanged),
+            JobPhase::Active => {
+                let is_natural = |report: FinishReport| !report.is_terminated;
+                let is_natural = self.attempt().finish_report().is_some_and(is_natural);
+                // A job that Slurm is ending may run again, and its state does not say so until its
+                // last process and its epilog have ended.
+                let max_ms = if is_natural { MAX_VERDICT_MS } else { MAX_COMPLETING_MS };
+                self.release_late_records(max_ms)
+            }
         }
+    }
+
+    /// Handles that a snapshot lacks the job. One that another machine took, whose clock is ahead, may
+    /// be older than the job, so a second one decides.
+    fn on_job_missing(
+        &mut self,
+        job_id: &str,
+        taken_at: UnixMs,
+    ) -> Result<Observation, ServeError> {
+        if *self.missing_since.get_or_insert(taken_at) == taken_at {
+            return Ok(Observation::Unchanged);
+        }
+        let state = commands::accounted_end(job_id);
+        self.on_job_ended(job_id, state.as_ref())
     }
 
     /// Handles that the cluster does not answer: a task that runs needs no answer.
@@ -226,28 +311,32 @@ impl<'r> JobFollower<'r> {
         why: String,
     ) -> Result<Observation, ServeError> {
         if self.copy.is_accepted {
-            return self.release_late_records();
+            return self.release_late_records(MAX_VERDICT_MS);
         }
         let state = "UNKNOWN".to_owned();
         let (job_id, reason) = (Some(job_id), Some(why));
         self.send_status(JobStatus { job_id, state, reason, expected_start: None })
     }
 
-    /// Sends the records of an ended task that were held back, if the cluster has not said in time
-    /// how the job ended.
-    fn release_late_records(&mut self) -> Result<Observation, ServeError> {
+    /// Sends the records of an ended task that were held back, if the cluster has not said within
+    /// `max_ms` how the job ended.
+    fn release_late_records(&mut self, max_ms: u64) -> Result<Observation, ServeError> {
         if !(self.copy.is_complete() && self.copy.holds_records()) {
             self.ending_since = None;
             return Ok(Observation::Unchanged);
         }
         let now = clock::monotonic_now();
         let since = *self.ending_since.get_or_insert(now);
-        if now.ms_since(since) < MAX_VERDICT_MS {
+        if now.ms_since(since) < max_ms {
             return Ok(Observation::Unchanged);
         }
-        self.spool.set_ended();
-        self.copy.release_records()?;
-        Ok(Observation::Finished)
+        let is_terminated = |report: FinishReport| report.is_terminated;
+        if self.attempt().finish_report().is_some_and(is_terminated) && !self.copy.holds_stop() {
+            // The exit code is not the command's own.
+            let by = self.spool.stop_requester().unwrap_or_else(|| CLUSTER_REQUESTER.to_owned());
+            return self.finish(JobEnd::Cancelled { by });
+        }
+        self.release_end()
     }
 
     /// Ends the task after the end of its job. `state` is the state in which the job ended; `None` if
@@ -262,20 +351,23 @@ impl<'r> JobFollower<'r> {
         let by = self.spool.stop_requester();
         let is_natural = state.is_none_or(JobState::is_natural_end);
         if self.copy.is_complete() {
-            self.spool.set_ended();
             if is_natural {
-                self.copy.release_records()?;
-                return Ok(Observation::Finished);
+                return self.release_end();
             }
             let is_cancelled = state.is_some_and(|state| state.as_str() == "CANCELLED");
-            if is_cancelled && self.copy.release_as_cancelled(by.clone())? {
+            if is_cancelled && self.copy.holds_stop() {
+                self.spool.set_ended(None);
+                self.copy.release_as_cancelled(by)?;
                 return Ok(Observation::Finished);
             }
         }
         // A job that was cancelled in the queue has no records.
         let never_ran = self.spool.newest_attempt().is_none();
         let is_cancelled_in_queue = never_ran && !is_natural;
-        if !self.copy.is_complete() && !is_cancelled_in_queue && now.ms_since(since) < SETTLE_MS {
+        let has_succeeded = state.is_some_and(|state| state.as_str() == "COMPLETED");
+        let settle_ms = if has_succeeded { SUCCESS_SETTLE_MS } else { SETTLE_MS };
+        if !self.copy.is_complete() && !is_cancelled_in_queue && now.ms_since(since) < settle_ms {
+            self.spool.forget_cached_entries(self.id, self.copy.sent.attempt);
             self.next_query = now.plus_ms(1_000);
             return Ok(Observation::Unchanged);
         }
@@ -297,7 +389,7 @@ impl<'r> JobFollower<'r> {
 
     /// Sends the end. The mirror ends this process when it has received it.
     fn finish(&self, end: JobEnd) -> Result<Observation, ServeError> {
-        self.spool.set_ended();
+        self.spool.set_ended(Some(&end));
         send(&RemoteMessage::JobEnded { end })?;
         Ok(Observation::Finished)
     }
@@ -320,10 +412,15 @@ impl<'r> JobFollower<'r> {
         let wake_at = wake_at.filter(|at| *at > now).chain([self.backoff.next_check_at()]).min();
         let stdin = io::stdin();
         let link = self.node_link.as_ref().map(NodeLink::source);
-        let sources: Vec<BorrowedFd<'_>> = [stdin.as_fd()].into_iter().chain(link).collect();
+        let query = self.query.as_ref().map(QueueQuery::source);
+        let sources: Vec<BorrowedFd<'_>> =
+            [stdin.as_fd()].into_iter().chain(link).chain(query).collect();
         let ready = poll::wait_readable(&sources, wake_at.map(|at| at.ms_since(now)))?;
-        let (has_requests, has_responses) =
-            (ready.first() == Some(&true), ready.get(1) == Some(&true));
+        let has_requests = ready.first() == Some(&true);
+        let has_responses = self.node_link.is_some() && ready.get(1) == Some(&true);
+        if self.query.as_ref().is_some_and(QueueQuery::is_done) {
+            self.next_query = now;
+        }
         if has_responses {
             self.pass_responses()?;
         }

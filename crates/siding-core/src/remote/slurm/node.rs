@@ -13,9 +13,9 @@ use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::slurm::CLUSTER_REQUESTER;
 
-use super::spool::{Attempt, JobSpool, NodeInfo, SpooledTask};
+use super::spool::{Attempt, FinishReport, JobSpool, NodeInfo, SpooledTask};
 use crate::net::policy;
-use crate::store::{StateDir, StoreError};
+use crate::store::StateDir;
 use crate::sys::process::ReapResult;
 use crate::sys::signals::SignalFd;
 use crate::sys::{clock, poll, process, system_info};
@@ -46,9 +46,6 @@ pub enum JobError {
         /// The error of the system call.
         source: io::Error,
     },
-    /// The state directory of the attempt cannot be opened.
-    #[error(transparent)]
-    Store(#[from] StoreError),
     /// The task cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
@@ -75,7 +72,8 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         result => result.map_err(io_error("create the directory of the attempt"))?,
     }
     // A shim starts with no signal blocked.
-    let signals = SignalFd::block(&[Signal::TERM, Signal::CHLD]).map_err(io_error("block signals"))?;
+    let signals =
+        SignalFd::block(&[Signal::TERM, Signal::CHLD]).map_err(io_error("block signals"))?;
     let machine = system_info::hostname();
     let (now, wall) = (clock::monotonic_now(), clock::unix_now());
     let srun_job_id = std::env::var("SLURM_JOB_ID").ok();
@@ -85,7 +83,13 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
     // Slurm recognizes the processes of a job by their ancestors if the cluster has no control
     // groups, and a shim is an orphan.
     let _without_it_only_control_groups = process::become_subreaper();
-    let root = StateDir::open(attempt.path())?;
+    let root = match StateDir::open(attempt.path()) {
+        Ok(root) => root,
+        Err(error) => {
+            let refused = refuse(&attempt, &error.to_string());
+            return refused.map_err(io_error("record the failed start"));
+        }
+    };
     // A `siding run` in the command must not use the account's state directory: all nodes share it.
     let own_state = ("SIDING_STATE_DIR".to_owned(), attempt.path().display().to_string());
     let variables = env.into_iter().chain([own_state]).collect();
@@ -102,7 +106,12 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
     };
     let watch = TaskWatch::from_connection(&root, program, id, link);
     let mut waiter = TaskWaiter { watch, signals, is_stopped: false };
-    match waiter.wait_for_end() {
+    let end = waiter.wait_for_end();
+    if end.is_ok() {
+        // Without the report, the cluster is asked how the job ended.
+        let _best_effort = attempt.set_finish_report(waiter.finish_report());
+    }
+    match end {
         // The shim could not start the task, and has removed it.
         Err(error) if root.task_dir(id).is_err() => {
             refuse(&attempt, &error.to_string()).map_err(io_error("record the failed start"))
@@ -158,8 +167,11 @@ impl TaskWaiter<'_> {
                 [self.signals.as_fd()].into_iter().chain(self.watch.source()).collect();
             let id = self.watch.id();
             let doing = "wait for its end";
-            poll::wait_readable(&sources, None)
-                .map_err(|source| WatchError::Io { id, doing, source })?;
+            poll::wait_readable(&sources, None).map_err(|source| WatchError::Io {
+                id,
+                doing,
+                source,
+            })?;
             let pending = self.signals.read_pending();
             if pending.contains(&Signal::CHLD) {
                 reap_orphans();
@@ -171,6 +183,13 @@ impl TaskWaiter<'_> {
             while self.watch.try_recv()?.is_some() {}
         }
         Ok(self.watch.state()?.1)
+    }
+
+    /// Returns the report about the end of the task. Slurm signals all processes of a job in a moment,
+    /// so a command that has ended by its signal leaves one for this process as well.
+    fn finish_report(&self) -> FinishReport {
+        let is_signaled = || self.signals.read_pending().contains(&Signal::TERM);
+        FinishReport { is_terminated: self.is_stopped || is_signaled() }
     }
 
     /// Stops the task because Slurm ends the job. Only the submitting machine learns the reason: on

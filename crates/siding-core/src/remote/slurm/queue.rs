@@ -2,17 +2,19 @@
 //! most once in five seconds, and the others read its result.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 use siding_model::fnv::Fnv1a;
 use siding_model::process::UnixMs;
-use siding_model::slurm::{JobState, QueueEntry};
+use siding_model::slurm::{JobPhase, JobState, QueueEntry};
 
 use super::commands;
 use super::spool::SpoolBase;
-use crate::sys::{clock, file};
+use crate::sys::{clock, file, pipe, poll};
 
 /// Minimum time between two calls of squeue, in milliseconds.
 pub(super) const MIN_AGE_MS: u64 = 5_000;
@@ -44,9 +46,12 @@ impl QueueSnapshot {
         self.find(|job| job.job_id == job_id)
     }
 
-    /// Returns the entry of the newest job with a name.
+    /// Returns the entry of a job with a name; of several, one that has not ended. An sbatch that was
+    /// refused may have left a job that failed.
     pub(super) fn job_with_name(&self, name: &str) -> Option<QueueEntry> {
-        self.find(|job| job.name == name)
+        let has_ended = |job: &SnapshotJob| JobState::new(&job.state).phase() == JobPhase::Ended;
+        self.find(|job| job.name == name && !has_ended(job))
+            .or_else(|| self.find(|job| job.name == name))
     }
 
     fn find(&self, is_wanted: impl Fn(&SnapshotJob) -> bool) -> Option<QueueEntry> {
@@ -70,7 +75,7 @@ impl From<QueueEntry> for SnapshotJob {
 }
 
 /// The shared file of the snapshots of one cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SharedQueue {
     dir: PathBuf,
     name: String,
@@ -84,9 +89,15 @@ impl SharedQueue {
         Self { dir: base.path().to_owned(), name: format!("queue-{key}") }
     }
 
+    /// Returns the shared snapshot if it was taken at most `max_age_ms` ago.
+    pub(super) fn fresh_snapshot(&self, max_age_ms: u64) -> Option<QueueSnapshot> {
+        let dir = file::open_directory(&self.dir).ok()?;
+        self.read(&dir).filter(|known| is_fresh(known, max_age_ms.max(MIN_AGE_MS)))
+    }
+
     /// Returns a snapshot that was taken at most `max_age_ms` ago, or an older one while another
     /// follower takes it. `None` if there is none yet.
-    pub(super) fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
+    fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
         self.snapshot_with(max_age_ms.max(MIN_AGE_MS), commands::list_jobs)
     }
 
@@ -101,7 +112,8 @@ impl SharedQueue {
             return Ok(known);
         }
         let lock = file::open_or_create(&dir, format!("{}.lock", self.name))?;
-        if !file::try_lock_exclusive(&lock)? {
+        // Without locks, as on some shared file systems, followers only ask more often.
+        if !file::try_lock_exclusive(&lock).unwrap_or(true) {
             return Ok(known);
         }
         // Another follower may have just released the lock.
@@ -115,7 +127,7 @@ impl SharedQueue {
             Err(error) => (Vec::new(), Some(error.why)),
         };
         let snapshot = QueueSnapshot { taken_at, error, jobs };
-        let temporary = format!("{}.new", self.name);
+        let temporary = format!("{}.{}", self.name, std::process::id());
         let _stale = file::remove(&dir, &temporary);
         let fd = file::open_at(&dir, &temporary, file::OpenMode::CreateNew)?;
         file::write_all_at(&fd, &serde_json::to_vec(&snapshot)?, 0)?;
@@ -127,6 +139,42 @@ impl SharedQueue {
         let fd = file::open_at(dir, &self.name, file::OpenMode::Read).ok()?;
         let bytes = file::read_to_end(fd.as_fd(), MAX_FILE_BYTES).ok()?;
         serde_json::from_slice(&bytes).ok()
+    }
+}
+
+/// A thread that calls squeue: with a controller that does not answer, that takes 20 s, and a stop must
+/// not wait for it.
+#[derive(Debug)]
+pub(super) struct QueueQuery {
+    receiver: Receiver<io::Result<Option<QueueSnapshot>>>,
+    /// The read end of a pipe whose write end the thread closes.
+    end: OwnedFd,
+}
+
+impl QueueQuery {
+    pub(super) fn start(queue: SharedQueue, max_age_ms: u64) -> io::Result<Self> {
+        let (end, write_end) = pipe::create_pipe()?;
+        let (sender, receiver) = mpsc::channel();
+        thread::Builder::new().spawn(move || {
+            let _peer_gone = sender.send(queue.snapshot(max_age_ms));
+            drop(write_end);
+        })?;
+        Ok(Self { receiver, end })
+    }
+
+    /// Returns the descriptor that becomes readable when the snapshot is there.
+    pub(super) fn source(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        poll::is_readable(self.source())
+    }
+
+    /// Returns the snapshot, and waits for it if necessary. `None` if there is none yet, because
+    /// another follower takes the first one.
+    pub(super) fn finish(self) -> io::Result<Option<QueueSnapshot>> {
+        self.receiver.recv().unwrap_or(Ok(None))
     }
 }
 
@@ -142,6 +190,32 @@ mod tests {
 
     use super::*;
     use crate::store::StateDir;
+
+    #[test]
+    fn a_query_is_done_once_its_snapshot_is_there() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let queue = SharedQueue::new(&SpoolBase::open(&root, None).expect("is made"));
+        let taken = queue.snapshot_with(0, || Ok(Vec::new())).expect("own directory");
+        let query = QueueQuery::start(queue.clone(), 60_000).expect("a thread");
+        let _ready = poll::wait_readable(&[query.source()], None).expect("a pipe");
+        assert!(query.is_done());
+        let found = query.finish().expect("own directory").expect("it was taken");
+        assert_eq!(Some(found.taken_at), taken.map(|taken| taken.taken_at));
+        assert!(queue.fresh_snapshot(60_000).is_some());
+    }
+
+    #[test]
+    fn of_jobs_with_one_name_the_live_one_is_found() {
+        let line = |text: &str| SnapshotJob::from(QueueEntry::parse(text).expect("a line"));
+        let jobs = ["7|FAILED|N/A|a|BadConstraints", "8|PENDING|N/A|a|None", "9|FAILED|N/A|b|None"];
+        let jobs = jobs.into_iter().map(line).collect();
+        let snapshot = QueueSnapshot { taken_at: UnixMs(1), error: None, jobs };
+        let found = |name| snapshot.job_with_name(name).map(|entry| entry.job_id);
+        assert_eq!(found("a").as_deref(), Some("8"));
+        assert_eq!(found("b").as_deref(), Some("9"));
+        assert_eq!(found("c"), None);
+    }
 
     #[test]
     fn followers_share_one_call() {

@@ -6,14 +6,16 @@
 //! | `submitting` | submitting machine | nothing; the job may have been submitted |
 //! | `job` | submitting machine | the number of the job |
 //! | `stop` | submitting machine | the requester of a stop that goes through the cluster |
-//! | `ended` | submitting machine | nothing; the mirror has received the end |
+//! | `ended` | submitting machine | the end of the job, if the records of the attempt lack it |
 //! | `slurm.out` | Slurm | messages of the batch script, if siding cannot be executed |
 //! | `attempt-N/` | node | the state directory of attempt N |
 //! | `attempt-N/node` | node | the node, its clocks and the number of the job |
 //! | `attempt-N/refused` | node | the reason why the task was not started |
+//! | `attempt-N/finished` | node | the task has ended, and whether Slurm has ended the job before |
 
+use std::fmt;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -21,12 +23,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use siding_model::executor::ArrayElement;
 use siding_model::id::TaskId;
+use siding_model::mirror::JobEnd;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::spec::TaskSpec;
 
 use super::array_spool::{ARRAY_DIR_PREFIX, ArraySpool};
 use crate::store::StateDir;
-use crate::sys::file;
+use crate::sys::{file, process};
 
 /// Directory of the spool in the state directory.
 const JOBS_DIR: &str = "jobs";
@@ -37,6 +40,7 @@ const STOP_FILE: &str = "stop";
 const ENDED_FILE: &str = "ended";
 const NODE_FILE: &str = "node";
 const REFUSED_FILE: &str = "refused";
+const FINISHED_FILE: &str = "finished";
 /// The messages of the batch script.
 pub(super) const BATCH_OUTPUT_FILE: &str = "slurm.out";
 
@@ -67,6 +71,13 @@ pub(super) struct NodeInfo {
     pub(super) srun_job_id: Option<String>,
 }
 
+/// The report of the node about a task that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FinishReport {
+    /// Whether Slurm had sent SIGTERM to the job, so that the end of the command may be an effect.
+    pub(super) is_terminated: bool,
+}
+
 /// The directory with the spool directories of all jobs.
 #[derive(Debug, Clone)]
 pub(super) struct SpoolBase {
@@ -75,10 +86,28 @@ pub(super) struct SpoolBase {
 
 impl SpoolBase {
     /// Opens the base in the configured directory, otherwise in the state directory, and creates it
-    /// if it is missing.
+    /// if it is missing. Fails if another user could replace the files in it, and thereby the commands
+    /// of jobs.
     pub(super) fn open(root: &StateDir, configured: Option<&str>) -> io::Result<Self> {
         let path = configured.map_or_else(|| root.path().to_owned(), PathBuf::from).join(JOBS_DIR);
-        create_private_directory(&path, true)?;
+        let failed = |why: &dyn fmt::Display| {
+            format!(
+                "the directory of jobs `{}` cannot be used: {why}; set `directory` of the executor \
+                 to a directory of your own that the nodes share",
+                path.display()
+            )
+        };
+        create_private_directory(&path, true).map_err(|error| {
+            if file::is_transient(&error) {
+                return error;
+            }
+            io::Error::new(error.kind(), failed(&error))
+        })?;
+        // The state directory is checked when it is opened.
+        if configured.is_some() && !is_private(&path)? {
+            let why = failed(&"other users can change it");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         Ok(Self { path })
     }
 
@@ -139,10 +168,6 @@ impl JobSpool {
         self.write_json(REQUEST_FILE, task)
     }
 
-    pub(super) fn remove(&self) -> io::Result<()> {
-        std::fs::remove_dir_all(&self.path)
-    }
-
     pub(super) fn task(&self) -> io::Result<SpooledTask> {
         read_json(&self.path.join(REQUEST_FILE))
     }
@@ -176,9 +201,19 @@ impl JobSpool {
         self.write_json(STOP_FILE, &by)
     }
 
-    /// Records that the mirror has received the end, and removes the variables of the task.
-    pub(super) fn set_ended(&self) {
-        let _best_effort = self.write_json(ENDED_FILE, &());
+    /// Returns the recorded end of the job; `None` if there is none, or if the records of the attempt
+    /// contain it.
+    pub(super) fn job_end(&self) -> Option<JobEnd> {
+        read_json(&self.path.join(ENDED_FILE)).ok().flatten()
+    }
+
+    /// Records that the task has ended, before its mirror receives the end, and removes the variables
+    /// of the task. `end` is the end of the job, if the records of the attempt lack it: a mirror may
+    /// be killed before it has recorded the end, and the cluster forgets jobs.
+    pub(super) fn set_ended(&self, end: Option<&JobEnd>) {
+        if !self.path.join(ENDED_FILE).exists() {
+            let _best_effort = self.write_json(ENDED_FILE, &end);
+        }
         let _best_effort = std::fs::remove_file(self.path.join(REQUEST_FILE));
     }
 
@@ -194,6 +229,20 @@ impl JobSpool {
         let numbers =
             names.filter_map(|name| name.to_str()?.strip_prefix("attempt-")?.parse().ok());
         numbers.filter(|number| self.attempt(*number).node().is_some()).max()
+    }
+
+    /// Makes this machine forget which entries the directories of an attempt have: a client of NFS
+    /// shows new entries of other machines with a delay, unless it has changed the directory itself.
+    pub(super) fn forget_cached_entries(&self, id: TaskId, attempt: u32) {
+        let attempt = self.attempt(attempt).path;
+        let tasks = attempt.join("tasks");
+        let task = tasks.join(id.to_string());
+        for dir in [self.path.as_path(), &attempt, &tasks, &task] {
+            let probe = dir.join(format!("probe.{}", std::process::id()));
+            if std::fs::File::create_new(&probe).is_ok() {
+                let _best_effort = std::fs::remove_file(&probe);
+            }
+        }
     }
 
     pub(super) fn attempt(&self, number: u32) -> Attempt {
@@ -236,6 +285,16 @@ impl Attempt {
         read_json(&self.path.join(REFUSED_FILE)).ok()
     }
 
+    /// Returns the report about the end; `None` until the node has written it, and if Slurm killed
+    /// the job before.
+    pub(super) fn finish_report(&self) -> Option<FinishReport> {
+        read_json(&self.path.join(FINISHED_FILE)).ok()
+    }
+
+    pub(super) fn set_finish_report(&self, report: FinishReport) -> io::Result<()> {
+        write_json(&self.path, FINISHED_FILE, &report)
+    }
+
     pub(super) fn set_refusal(&self, why: &str) -> io::Result<()> {
         write_json(&self.path, REFUSED_FILE, &why)
     }
@@ -243,6 +302,13 @@ impl Attempt {
 
 pub(super) fn create_private_directory(path: &Path, is_existing_allowed: bool) -> io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).recursive(is_existing_allowed).create(path)
+}
+
+/// Returns whether a path is a directory of this user that no other user can change.
+fn is_private(path: &Path) -> io::Result<bool> {
+    let facts = std::fs::symlink_metadata(path)?;
+    let is_own = facts.uid() == process::effective_uid();
+    Ok(facts.is_dir() && is_own && facts.mode() & 0o022 == 0)
 }
 
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
@@ -290,6 +356,28 @@ mod tests {
         assert_eq!(attempt.refusal(), None);
         attempt.set_refusal("no net").expect("own directory");
         assert_eq!(attempt.refusal().as_deref(), Some("no net"));
+        assert_eq!(attempt.finish_report(), None);
+        let report = FinishReport { is_terminated: true };
+        attempt.set_finish_report(report).expect("own directory");
+        assert_eq!(attempt.finish_report(), Some(report));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let shared = temporary.path().join("shared");
+        let open = || SpoolBase::open(&root, shared.to_str());
+        let jobs = open().expect("is made").path().to_owned();
+        assert!(open().is_ok(), "it exists, and belongs to this user");
+        let writable = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&jobs, writable).expect("own directory");
+        let error = open().expect_err("others can write to it");
+        assert!(error.to_string().contains(&*jobs.to_string_lossy()), "{error}");
+        std::fs::remove_dir(&jobs).expect("it is empty");
+        symlink(root.path(), &jobs).expect("own directory");
+        assert!(open().is_err(), "a link may lead anywhere");
     }
 
     #[test]
@@ -301,7 +389,11 @@ mod tests {
             create_private_directory(&base.path().join(name), false).expect("it is new");
         }
         let ended = JobSpool::from_path(base.path().join("ended"));
-        ended.set_ended();
+        let end = JobEnd::Cancelled { by: "user".to_owned() };
+        ended.set_ended(Some(&end));
+        assert_eq!(ended.job_end(), Some(end.clone()));
+        ended.set_ended(None);
+        assert_eq!(ended.job_end(), Some(end), "the first end is kept");
         base.remove_expired();
         assert!(ended.path().exists(), "it ended a moment ago");
         let marker = std::fs::File::open(ended.path().join(ENDED_FILE)).expect("it is written");

@@ -4,6 +4,7 @@
 use std::io;
 
 use siding_model::executor::{ArrayElement, array_job_id, element_job_id};
+use siding_model::mirror::JobEnd;
 use siding_model::process::MonotonicMs;
 
 use super::super::super::serve::ServeError;
@@ -11,7 +12,7 @@ use super::super::array_spool::{ArrayPlan, ArrayProgress, ArraySpool};
 use super::super::commands;
 use super::super::queue::MIN_AGE_MS;
 use super::super::spool::NodeInfo;
-use super::submit::{end_unstarted, unsubmitted_status};
+use super::submit::unsubmitted_status;
 use super::{JobFollower, Observation};
 use crate::sys::clock;
 
@@ -88,7 +89,7 @@ impl JobFollower<'_> {
         element: ArrayElement,
         plan: ArrayPlan,
     ) -> Result<Observation, ServeError> {
-        let snapshot = self.queue.snapshot(MIN_AGE_MS)?;
+        let snapshot = self.snapshot(MIN_AGE_MS)?;
         let Some(snapshot) = snapshot.filter(|snapshot| snapshot.taken_at.0 > plan.at.0) else {
             return Ok(Observation::Unchanged);
         };
@@ -116,7 +117,10 @@ impl JobFollower<'_> {
         // The instances of a matrix step differ only in their variables and directories.
         let options = match self.sbatch_arguments() {
             Ok(options) => options,
-            Err(error) => return end_unstarted(format!("its request is lost: {error}")),
+            Err(error) => {
+                return self
+                    .finish(JobEnd::NotStarted { why: format!("its request is lost: {error}") });
+            }
         };
         let program = self.program()?;
         let plan = ArrayPlan { indexes, at: clock::unix_now() };

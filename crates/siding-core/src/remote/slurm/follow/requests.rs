@@ -104,6 +104,7 @@ impl JobFollower<'_> {
         let now = clock::monotonic_now();
         let Some(job_id) = &self.job_id else {
             self.cancel_at = Some(now.plus_ms(MIN_AGE_MS));
+            self.next_query = now;
             return;
         };
         match commands::cancel(job_id) {

@@ -4,10 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use siding_model::mirror::{JobEnd, JobStatus};
-use siding_model::remote::RemoteMessage;
 
 use super::super::super::program::ProgramCopy;
-use super::super::super::serve::{ServeError, send};
+use super::super::super::serve::ServeError;
 use super::super::commands;
 use super::super::queue::MIN_AGE_MS;
 use super::{JobFollower, Observation};
@@ -33,7 +32,7 @@ impl JobFollower<'_> {
         }
         self.next_query = now.plus_ms(MIN_AGE_MS);
         if self.spool.may_be_submitted() {
-            let Some(snapshot) = self.queue.snapshot(MIN_AGE_MS)? else {
+            let Some(snapshot) = self.snapshot(MIN_AGE_MS)? else {
                 return Ok(Observation::Unchanged);
             };
             if snapshot.error.is_some() || snapshot.taken_at.0 <= self.since.0 {
@@ -44,9 +43,16 @@ impl JobFollower<'_> {
                 return self.record_job(&entry.job_id);
             }
         }
+        // A stop that was requested before the cluster had the job leaves nothing to cancel there.
+        if let Some(by) = self.spool.stop_requester() {
+            return self.finish(JobEnd::Cancelled { by });
+        }
         let options = match self.sbatch_arguments() {
             Ok(options) => options,
-            Err(error) => return end_unstarted(format!("its request is lost: {error}")),
+            Err(error) => {
+                return self
+                    .finish(JobEnd::NotStarted { why: format!("its request is lost: {error}") });
+            }
         };
         let program = self.program()?;
         self.spool.set_submitting()?;
@@ -57,9 +63,8 @@ impl JobFollower<'_> {
                 self.send_status(unsubmitted_status(error.why))
             }
             Err(error) => {
-                // The mirror ends this process when it has received the end.
-                let _best_effort = self.spool.remove();
-                end_unstarted(error.why)
+                // The next mirror must find the reason if this one is killed.
+                self.finish(JobEnd::NotStarted { why: error.why })
             }
         }
     }
@@ -95,11 +100,6 @@ impl JobFollower<'_> {
         let copy = ProgramCopy::of_running_program(self.root)?;
         Ok(copy.store_below(self.base.path())?)
     }
-}
-
-pub(super) fn end_unstarted(why: String) -> Result<Observation, ServeError> {
-    send(&RemoteMessage::JobEnded { end: JobEnd::NotStarted { why } })?;
-    Ok(Observation::Finished)
 }
 
 /// Returns the status of a job that the cluster has not accepted yet.
