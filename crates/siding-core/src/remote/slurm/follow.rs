@@ -31,6 +31,9 @@ const RUNNING_QUERY_MS: u64 = 30_000;
 /// Time for which the end of a job must be known before its task is lost, in milliseconds: a network
 /// file system shows the last records of another machine with a delay.
 const SETTLE_MS: u64 = 5_000;
+/// The same for a job that has succeeded, so that it has records. A client of NFS keeps the entries of
+/// a directory for 60 s (`acdirmax` in nfs(5)).
+const SUCCESS_SETTLE_MS: u64 = 65_000;
 /// Maximum wait for the cluster's word about an ended task, in milliseconds.
 const MAX_VERDICT_MS: u64 = 20_000;
 /// The same while the cluster is ending the job, in milliseconds: epilogs may last minutes.
@@ -59,6 +62,8 @@ pub(in super::super) struct JobFollower<'r> {
     job_id: Option<String>,
     /// The time after which a snapshot of the queue contains the job.
     since: UnixMs,
+    /// The time of the first snapshot that lacks the job; `None` if the last one contains it.
+    missing_since: Option<UnixMs>,
     /// The last status that was sent.
     status: Option<JobStatus>,
     node_link: Option<NodeLink>,
@@ -108,6 +113,7 @@ impl<'r> JobFollower<'r> {
             queue,
             copy: AttemptCopy::new(position),
             since: clock::unix_now(),
+            missing_since: None,
             status: None,
             node_link: None,
             cancel_at: None,
@@ -215,6 +221,8 @@ impl<'r> JobFollower<'r> {
         let max_age_ms = if is_quiet { RUNNING_QUERY_MS } else { MIN_AGE_MS };
         self.next_query = now.plus_ms(MIN_AGE_MS);
         let snapshot = self.queue.snapshot(max_age_ms)?;
+        // The clock may have been set back.
+        self.since = UnixMs(self.since.0.min(clock::unix_now().0));
         match snapshot.filter(|snapshot| snapshot.taken_at.0 > self.since.0) {
             Some(snapshot) => self.apply_snapshot(&snapshot),
             None => Ok(Observation::Unchanged),
@@ -227,9 +235,9 @@ impl<'r> JobFollower<'r> {
             return self.on_silent_cluster(job_id, error.clone());
         }
         let Some(entry) = snapshot.job(&job_id) else {
-            let state = commands::accounted_end(&job_id);
-            return self.on_job_ended(&job_id, state.as_ref());
+            return self.on_job_missing(&job_id, snapshot.taken_at);
         };
+        self.missing_since = None;
         match entry.state.phase() {
             JobPhase::Ended => self.on_job_ended(&job_id, Some(&entry.state)),
             // The cluster runs the job again.
@@ -251,6 +259,20 @@ impl<'r> JobFollower<'r> {
                 self.release_late_records(max_ms)
             }
         }
+    }
+
+    /// Handles that a snapshot lacks the job. One that another machine took, whose clock is ahead, may
+    /// be older than the job, so a second one decides.
+    fn on_job_missing(
+        &mut self,
+        job_id: &str,
+        taken_at: UnixMs,
+    ) -> Result<Observation, ServeError> {
+        if *self.missing_since.get_or_insert(taken_at) == taken_at {
+            return Ok(Observation::Unchanged);
+        }
+        let state = commands::accounted_end(job_id);
+        self.on_job_ended(job_id, state.as_ref())
     }
 
     /// Handles that the cluster does not answer: a task that runs needs no answer.
@@ -313,7 +335,10 @@ impl<'r> JobFollower<'r> {
         // A job that was cancelled in the queue has no records.
         let never_ran = self.spool.newest_attempt().is_none();
         let is_cancelled_in_queue = never_ran && !is_natural;
-        if !self.copy.is_complete() && !is_cancelled_in_queue && now.ms_since(since) < SETTLE_MS {
+        let has_succeeded = state.is_some_and(|state| state.as_str() == "COMPLETED");
+        let settle_ms = if has_succeeded { SUCCESS_SETTLE_MS } else { SETTLE_MS };
+        if !self.copy.is_complete() && !is_cancelled_in_queue && now.ms_since(since) < settle_ms {
+            self.spool.forget_cached_entries(self.id, self.copy.sent.attempt);
             self.next_query = now.plus_ms(1_000);
             return Ok(Observation::Unchanged);
         }

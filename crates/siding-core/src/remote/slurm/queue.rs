@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use siding_model::fnv::Fnv1a;
 use siding_model::process::UnixMs;
-use siding_model::slurm::{JobState, QueueEntry};
+use siding_model::slurm::{JobPhase, JobState, QueueEntry};
 
 use super::commands;
 use super::spool::SpoolBase;
@@ -44,9 +44,12 @@ impl QueueSnapshot {
         self.find(|job| job.job_id == job_id)
     }
 
-    /// Returns the entry of the newest job with a name.
+    /// Returns the entry of a job with a name; of several, one that has not ended. An sbatch that was
+    /// refused may have left a job that failed.
     pub(super) fn job_with_name(&self, name: &str) -> Option<QueueEntry> {
-        self.find(|job| job.name == name)
+        let has_ended = |job: &SnapshotJob| JobState::new(&job.state).phase() == JobPhase::Ended;
+        self.find(|job| job.name == name && !has_ended(job))
+            .or_else(|| self.find(|job| job.name == name))
     }
 
     fn find(&self, is_wanted: impl Fn(&SnapshotJob) -> bool) -> Option<QueueEntry> {
@@ -101,7 +104,8 @@ impl SharedQueue {
             return Ok(known);
         }
         let lock = file::open_or_create(&dir, format!("{}.lock", self.name))?;
-        if !file::try_lock_exclusive(&lock)? {
+        // Without locks, as on some shared file systems, followers only ask more often.
+        if !file::try_lock_exclusive(&lock).unwrap_or(true) {
             return Ok(known);
         }
         // Another follower may have just released the lock.
@@ -115,7 +119,7 @@ impl SharedQueue {
             Err(error) => (Vec::new(), Some(error.why)),
         };
         let snapshot = QueueSnapshot { taken_at, error, jobs };
-        let temporary = format!("{}.new", self.name);
+        let temporary = format!("{}.{}", self.name, std::process::id());
         let _stale = file::remove(&dir, &temporary);
         let fd = file::open_at(&dir, &temporary, file::OpenMode::CreateNew)?;
         file::write_all_at(&fd, &serde_json::to_vec(&snapshot)?, 0)?;
@@ -142,6 +146,18 @@ mod tests {
 
     use super::*;
     use crate::store::StateDir;
+
+    #[test]
+    fn of_jobs_with_one_name_the_live_one_is_found() {
+        let line = |text: &str| SnapshotJob::from(QueueEntry::parse(text).expect("a line"));
+        let jobs = ["7|FAILED|N/A|a|BadConstraints", "8|PENDING|N/A|a|None", "9|FAILED|N/A|b|None"];
+        let jobs = jobs.into_iter().map(line).collect();
+        let snapshot = QueueSnapshot { taken_at: UnixMs(1), error: None, jobs };
+        let found = |name| snapshot.job_with_name(name).map(|entry| entry.job_id);
+        assert_eq!(found("a").as_deref(), Some("8"));
+        assert_eq!(found("b").as_deref(), Some("9"));
+        assert_eq!(found("c"), None);
+    }
 
     #[test]
     fn followers_share_one_call() {

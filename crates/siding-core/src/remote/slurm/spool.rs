@@ -195,6 +195,20 @@ impl JobSpool {
         numbers.filter(|number| self.attempt(*number).node().is_some()).max()
     }
 
+    /// Makes this machine forget which entries the directories of an attempt have: a client of NFS
+    /// shows new entries of other machines with a delay, unless it has changed the directory itself.
+    pub(super) fn forget_cached_entries(&self, id: TaskId, attempt: u32) {
+        let attempt = self.attempt(attempt).path;
+        let tasks = attempt.join("tasks");
+        let task = tasks.join(id.to_string());
+        for dir in [&self.path, &attempt, &tasks, &task] {
+            let probe = dir.join(format!("probe.{}", std::process::id()));
+            if std::fs::File::create_new(&probe).is_ok() {
+                let _best_effort = std::fs::remove_file(&probe);
+            }
+        }
+    }
+
     pub(super) fn attempt(&self, number: u32) -> Attempt {
         Attempt { path: self.path.join(format!("attempt-{number}")) }
     }
