@@ -85,7 +85,11 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         RemoteRequest::Start { spec, env, position, job: Some(job), .. } => {
             let id = spec.task_id;
             let task = SpooledTask { spec: *spec, env };
-            return JobFollower::new(root, id, *job, requests, position)?.run(Some(&task));
+            return match JobFollower::new(root, id, *job, requests, position) {
+                Ok(follower) => follower.run(Some(&task)),
+                Err(error) if file::is_transient(&error) => Err(error.into()),
+                Err(error) => Ok(send(&RemoteMessage::Refused { why: error.to_string() })?),
+            };
         }
         RemoteRequest::Follow { task_id, position, job: Some(job), .. } => {
             return JobFollower::new(root, task_id, *job, requests, position)?.run(None);

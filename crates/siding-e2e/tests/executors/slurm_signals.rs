@@ -71,3 +71,21 @@ fn a_stop_before_the_cluster_has_the_job_submits_nothing() {
     assert_eq!(cluster.job_field(&id, "%i"), None);
     assert!(!marker.exists(), "the command ran");
 }
+
+/// The reason is permanent, so the task is not retried as one whose machine is not reachable.
+#[test]
+#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
+fn a_directory_of_jobs_that_cannot_be_used_fails_the_start() {
+    let sandbox = sandbox();
+    let cluster = SlurmCluster::start(&sandbox);
+    let path = sandbox.home().join(".config/siding/config.toml");
+    let settings = std::fs::read_to_string(&path).expect("the settings of the cluster");
+    std::fs::write(&path, settings + "directory = \"/proc/siding\"\n").expect("test directory");
+    let done = cluster.run(&["--budget", "none"], "true").run();
+    let outcome = &done.json()["outcome"];
+    assert_eq!(outcome["kind"], "failed_to_start", "{done}");
+    assert!(
+        outcome["error"].as_str().is_some_and(|why| why.contains("/proc/siding/jobs")),
+        "{done}"
+    );
+}

@@ -463,7 +463,9 @@ impl MirrorMachine {
     /// Ends a task that certainly was not started, for a reason that also holds for the next attempt.
     /// A task that the remote machine may have is unreachable instead.
     fn fail_start(&mut self, context: MirrorContext<'_>, why: &str) -> Actions {
-        if context.remote().clock.is_some() || self.unsent.is_none() {
+        let remote = context.remote();
+        let is_known_there = remote.clock.is_some() || remote.queued.is_some();
+        if is_known_there || self.unsent.is_none() {
             return self.on_broken(context, why);
         }
         let error = format!("{}: {why}", self.executor.name);

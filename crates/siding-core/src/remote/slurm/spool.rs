@@ -13,8 +13,9 @@
 //! | `attempt-N/refused` | node | the reason why the task was not started |
 //! | `attempt-N/finished` | node | the task has ended, and whether Slurm has ended the job before |
 
+use std::fmt;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +27,7 @@ use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::spec::TaskSpec;
 
 use crate::store::StateDir;
-use crate::sys::file;
+use crate::sys::{file, process};
 
 /// Directory of the spool in the state directory.
 const JOBS_DIR: &str = "jobs";
@@ -77,10 +78,28 @@ pub(super) struct SpoolBase {
 
 impl SpoolBase {
     /// Opens the base in the configured directory, otherwise in the state directory, and creates it
-    /// if it is missing.
+    /// if it is missing. Fails if another user could replace the files in it, and thereby the commands
+    /// of jobs.
     pub(super) fn open(root: &StateDir, configured: Option<&str>) -> io::Result<Self> {
         let path = configured.map_or_else(|| root.path().to_owned(), PathBuf::from).join(JOBS_DIR);
-        create_private_directory(&path, true)?;
+        let failed = |why: &dyn fmt::Display| {
+            format!(
+                "the directory of jobs `{}` cannot be used: {why}; set `directory` of the executor \
+                 to a directory of your own that the nodes share",
+                path.display()
+            )
+        };
+        create_private_directory(&path, true).map_err(|error| {
+            if file::is_transient(&error) {
+                return error;
+            }
+            io::Error::new(error.kind(), failed(&error))
+        })?;
+        // The state directory is checked when it is opened.
+        if configured.is_some() && !is_private(&path)? {
+            let why = failed(&"other users can change it");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         Ok(Self { path })
     }
 
@@ -268,6 +287,13 @@ fn create_private_directory(path: &Path, is_existing_allowed: bool) -> io::Resul
     std::fs::DirBuilder::new().mode(0o700).recursive(is_existing_allowed).create(path)
 }
 
+/// Returns whether a path is a directory of this user that no other user can change.
+fn is_private(path: &Path) -> io::Result<bool> {
+    let facts = std::fs::symlink_metadata(path)?;
+    let is_own = facts.uid() == process::effective_uid();
+    Ok(facts.is_dir() && is_own && facts.mode() & 0o022 == 0)
+}
+
 fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     let name = path.file_name().unwrap_or_default();
     let dir = file::open_directory(path.parent().unwrap_or(Path::new("/")))?;
@@ -311,6 +337,24 @@ mod tests {
         let report = FinishReport { is_terminated: true };
         attempt.set_finish_report(report).expect("own directory");
         assert_eq!(attempt.finish_report(), Some(report));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_change_is_refused() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let shared = temporary.path().join("shared");
+        let open = || SpoolBase::open(&root, shared.to_str());
+        let jobs = open().expect("is made").path().to_owned();
+        assert!(open().is_ok(), "it exists, and belongs to this user");
+        let writable = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&jobs, writable).expect("own directory");
+        let error = open().expect_err("others can write to it");
+        assert!(error.to_string().contains(&*jobs.to_string_lossy()), "{error}");
+        std::fs::remove_dir(&jobs).expect("it is empty");
+        symlink(root.path(), &jobs).expect("own directory");
+        assert!(open().is_err(), "a link may lead anywhere");
     }
 
     #[test]
