@@ -171,7 +171,9 @@ impl Args {
     /// Converts a task to the row that is stored until all tasks have been read.
     fn to_row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
         let is_asked_for = sessions.is_none_or(|sessions| sessions.contains(&view.session_id));
-        if !is_asked_for || (self.running && view.outcome.is_some()) {
+        let has_executor =
+            self.local_cluster().is_none_or(|on| view.executor.as_deref() == Some(on));
+        if !is_asked_for || !has_executor || (self.running && view.outcome.is_some()) {
             return Row::Other;
         }
         if self.json && view.outcome.is_some() {
@@ -188,12 +190,13 @@ impl Args {
 
     /// Returns whether the list is the overview, which contains running tasks and only some of the
     /// ended ones.
-    const fn shows_recent_only(&self) -> bool {
-        !self.all && !self.json && !self.running && self.session.is_none()
+    fn shows_recent_only(&self) -> bool {
+        let is_selected = self.session.is_some() || self.local_cluster().is_some();
+        !self.all && !self.json && !self.running && !is_selected
     }
 
     /// Returns which tasks the list for a person contains.
-    const fn scope(&self) -> ListScope {
+    fn scope(&self) -> ListScope {
         if self.shows_recent_only() { ListScope::Overview } else { ListScope::All }
     }
 

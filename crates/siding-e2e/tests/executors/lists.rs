@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::fake_ssh::{FakeSsh, write_program};
+use crate::local_tasks::write_config;
 use crate::sandbox;
 
 /// Runs the remote command on this machine, after text as startup files of a shell print it.
@@ -32,4 +33,29 @@ fn a_list_is_found_after_other_text_and_kept_with_its_error() {
     assert!(done.stderr_text().contains("build: siding: task b-y: damaged"), "{done}");
     let done = list(&["--json"]).expect_code(125);
     assert_eq!(done.json(), json!([{"task_id": "b-x", "executor": "build"}]));
+}
+
+/// This machine has the tasks that it has submitted to a cluster itself.
+#[test]
+fn a_cluster_without_a_host_lists_its_tasks_of_this_machine() {
+    let sandbox = sandbox();
+    write_config(&sandbox.home(), "[executor.cluster]\nkind = \"slurm\"\n");
+    let tools = sandbox.path("tools");
+    std::fs::create_dir(&tools).expect("test directory");
+    write_program(&tools.join("sbatch"), "echo 'sbatch: error: no such cluster' >&2; exit 1");
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").expect("a search path"));
+    let run = |on: &str| {
+        let call = sandbox.siding(&["run", "--on", on, "--budget", "none", "--json", "--", "true"]);
+        call.env("PATH", &path).run().json()["task_id"].clone()
+    };
+    let (local, job) = (run("local"), run("cluster"));
+    let list = |on: &str| {
+        let list = sandbox.siding(&["ps", "--on", on, "--json"]).run().expect_code(0).json();
+        let tasks = list.as_array().expect("a list").iter();
+        tasks.map(|task| task["task_id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("cluster"), [job.clone()]);
+    assert!(list("slurm").is_empty());
+    let all = list("all");
+    assert!(all.len() == 2 && all.contains(&local) && all.contains(&job), "{all:?}");
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use siding_core::parallel;
 use siding_core::remote::{ProgramCopy, ssh};
 use siding_core::task::run::{UnknownExecutor, remote_executor};
-use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
+use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR, SLURM_EXECUTOR};
 use siding_model::remote::RemoteMessage;
 use siding_model::text::make_visible;
 
@@ -60,9 +60,15 @@ impl Args {
     /// Lists the tasks of the executor `on`, or of this machine and every executor.
     pub(super) fn list_on(&self, on: &str) -> Result<ExitCode, Failure> {
         let settings = context::load_settings()?;
+        let is_local = |executor: &ExecutorSettings| executor.host.is_none();
         let wanted: Vec<(&str, &ExecutorSettings)> = match on {
             LOCAL_EXECUTOR => return self.list_local(),
-            ALL_EXECUTORS => settings.executor.iter().collect(),
+            // The list of this machine contains the tasks that it has submitted to a cluster.
+            ALL_EXECUTORS => {
+                settings.executor.iter().filter(|(_, executor)| !is_local(executor)).collect()
+            }
+            name if settings.executor.get(name).is_some_and(is_local) => return self.list_local(),
+            SLURM_EXECUTOR if settings.executor.get(on).is_none() => return self.list_local(),
             name => settings.executor.iter().filter(|(known, _)| *known == name).collect(),
         };
         if wanted.is_empty() && on != ALL_EXECUTORS {
@@ -88,6 +94,12 @@ impl Args {
             self.print_text_lists(on == ALL_EXECUTORS, lists)?
         };
         Ok(if is_complete { local } else { ExitCode::from(exit::SIDING_FAILED) })
+    }
+
+    /// Returns the cluster whose tasks alone are listed; `None` if the list of this machine contains
+    /// the tasks of all executors.
+    pub(super) fn local_cluster(&self) -> Option<&str> {
+        self.on.as_deref().filter(|on| ![LOCAL_EXECUTOR, ALL_EXECUTORS].contains(on))
     }
 
     /// Runs `siding ps` with the same options on another machine.
