@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-pub use slurm::{BadMemorySize, SlurmOptions, parse_memory_mib};
+pub use slurm::{BadMemorySize, SlurmOptions, is_job_argument, parse_memory_mib};
 
 /// The remote machine on which a task runs, as the task's specification records it. The journal
 /// contains it, so that a new shim can connect again: settings may change while the task runs.

@@ -100,6 +100,39 @@ impl SlurmOptions {
     }
 }
 
+/// The options of sbatch that siding sets itself, or with which sbatch submits no job, several jobs
+/// or a job of another cluster.
+const OWN_OPTIONS: [&str; 14] = [
+    "array",
+    "chdir",
+    "clusters",
+    "help",
+    "input",
+    "job-name",
+    "output",
+    "parsable",
+    "quiet",
+    "test-only",
+    "usage",
+    "version",
+    "wait",
+    "wrap",
+];
+/// The same options with one letter.
+const OWN_LETTERS: &str = "aDMhiJoQVW";
+
+/// Returns whether a text is an option of sbatch that a call or the settings may add. sbatch accepts
+/// a unique beginning of a long name.
+#[must_use]
+pub fn is_job_argument(text: &str) -> bool {
+    if let Some(long) = text.strip_prefix("--") {
+        let name = long.split('=').next().unwrap_or_default();
+        return !name.is_empty() && !OWN_OPTIONS.iter().any(|own| own.starts_with(name));
+    }
+    let letter = text.strip_prefix('-').and_then(|letters| letters.chars().next());
+    letter.is_some_and(|letter| !OWN_LETTERS.contains(letter))
+}
+
 /// A text is not an amount of memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an amount of memory; write a number with `M`, `G` or `T`, such as `8G`")]
@@ -133,7 +166,10 @@ mod tests {
     fn the_time_limit_exceeds_the_deadline() {
         let options = SlurmOptions::default();
         assert_eq!(options.sbatch_arguments(60_000, 10_000), ["--time=3"]);
-        assert_eq!(options.sbatch_arguments(u64::MAX, 0), [format!("--time={}", u64::MAX / 60_000 + 1)]);
+        assert_eq!(
+            options.sbatch_arguments(u64::MAX, 0),
+            [format!("--time={}", u64::MAX / 60_000 + 1)]
+        );
         let limited = SlurmOptions { time_minutes: Some(1), ..options };
         assert_eq!(limited.sbatch_arguments(600_000, 0), ["--time=1"]);
     }
@@ -164,6 +200,19 @@ mod tests {
             "--exclusive",
         ];
         assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn options_that_siding_sets_are_no_arguments() {
+        for text in ["--qos=high", "--exclusive", "--wait-all-nodes=1", "-C", "-Cgpu", "--requeue"]
+        {
+            assert!(is_job_argument(text), "{text}");
+        }
+        for text in
+            ["qos", "", "-", "--", "--arr=1-2", "--array", "-a1-2", "-W", "--wait", "--job=x"]
+        {
+            assert!(!is_job_argument(text), "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::value::{EMPTY_TABLE_WORD, RawValue, Value, ValueError, describe_rejected, printable};
 use crate::duration;
 use crate::executor::{
-    ExecutorSettings, LOCAL_EXECUTOR, SlurmOptions, is_executor_name, parse_memory_mib,
+    ExecutorSettings, LOCAL_EXECUTOR, SlurmOptions, is_executor_name, is_job_argument,
+    parse_memory_mib,
 };
 use crate::file_sync::parse_relative_path;
 
@@ -29,7 +30,8 @@ const NUMBER_ALLOWED: &str = "a number of at least 1";
 const MEMORY_ALLOWED: &str = "an amount of memory, such as `\"8G\"`";
 const TIME_ALLOWED: &str = "a duration of at least a minute, such as `\"2h\"`";
 const ARGUMENTS_ALLOWED: &str =
-    "a list of options of sbatch, such as `[\"--qos=high\", \"--exclusive\"]`";
+    "a list of options of sbatch that siding does not set itself, such as `[\"--qos=high\", \
+     \"--exclusive\"]`";
 const DIRECTORY_ALLOWED: &str = "an absolute path, such as `\"/scratch/me/siding\"`";
 const ENV_ALLOWED: &str = "a list of names of variables, each perhaps with `*` at its end, such as `[\"CI\", \"RUST_*\"]`";
 
@@ -253,7 +255,7 @@ impl ExecutorTable<'_> {
             )?,
             nodes: number("nodes")?,
             time_minutes: self.parsed("time", parse_minutes, TIME_ALLOWED)?,
-            arguments: self.texts("engine_args", |word| word.starts_with('-'), ARGUMENTS_ALLOWED)?,
+            arguments: self.texts("engine_args", is_job_argument, ARGUMENTS_ALLOWED)?,
             directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
         })
     }

@@ -1,7 +1,7 @@
 //! The flags of `siding run` for a job in a Slurm cluster.
 
 use siding_model::duration;
-use siding_model::executor::{SlurmOptions, parse_memory_mib};
+use siding_model::executor::{SlurmOptions, is_job_argument, parse_memory_mib};
 
 /// Options of a job in a Slurm cluster (`--on slurm`). Each replaces the value in the settings.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -54,8 +54,13 @@ fn parse_minutes(text: &str) -> Result<u64, String> {
 }
 
 fn parse_option(text: &str) -> Result<String, String> {
-    if text.starts_with('-') {
+    if is_job_argument(text) {
         return Ok(text.to_owned());
+    }
+    if text.starts_with('-') {
+        let why =
+            "siding sets this option of sbatch itself, or sbatch submits no single job with it";
+        return Err(why.to_owned());
     }
     Err("an option of sbatch begins with `-`, such as `--engine-arg=--qos=high`".to_owned())
 }
@@ -69,5 +74,6 @@ mod tests {
         assert_eq!(parse_minutes("61s"), Ok(2));
         assert!(parse_minutes("0s").is_err() && parse_minutes("soon").is_err());
         assert!(parse_option("--qos=high").is_ok() && parse_option("qos").is_err());
+        assert!(parse_option("--array=1-2").is_err_and(|why| why.contains("itself")));
     }
 }
