@@ -157,7 +157,7 @@ pub(super) fn send(message: &RemoteMessage) -> io::Result<()> {
 }
 
 /// Returns the line of a message.
-fn encode(message: &RemoteMessage) -> io::Result<Vec<u8>> {
+pub(super) fn encode(message: &RemoteMessage) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     Ok(line)

@@ -164,6 +164,10 @@ impl<'r> JobFollower<'r> {
     fn observe_files(&mut self) -> Result<Observation, ServeError> {
         let Some(newest) = self.spool.newest_attempt() else { return Ok(Observation::Unchanged) };
         if newest > self.copy.sent.attempt {
+            let interrupted = self.attempt();
+            if !self.copy.send_rest(&interrupted, self.id)? {
+                return Ok(Observation::Changed);
+            }
             let why = "the cluster has started the job again".to_owned();
             send(&RemoteMessage::Requeued { attempt: newest, why })?;
             let sent = RemotePosition { records: 0, bytes: 0, attempt: newest };

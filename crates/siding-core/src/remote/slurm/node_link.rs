@@ -15,6 +15,10 @@ use siding_model::remote::{
 
 use super::super::ssh;
 use super::commands;
+use crate::sys::poll;
+
+/// Maximum wait for the last message of srun, in milliseconds.
+const EXIT_TIMEOUT_MS: u64 = 1_000;
 
 /// A running srun. Dropping the value ends it; the task continues.
 #[derive(Debug)]
@@ -92,8 +96,17 @@ impl NodeLink {
         let pending = std::mem::take(&mut self.pending).into();
         let _ended_already = self.srun.kill();
         let mut text = Vec::new();
+        // A second process of srun holds the pipe until the cluster has answered it.
         if let Some(mut stderr) = self.srun.stderr.take() {
-            let _best_effort = stderr.read_to_end(&mut text);
+            let mut bytes = [0; 4096];
+            while poll::wait_readable(&[stderr.as_fd()], Some(EXIT_TIMEOUT_MS))
+                .is_ok_and(|ready| ready.first() == Some(&true))
+            {
+                match stderr.read(&mut bytes) {
+                    Ok(count) if count > 0 => text.extend_from_slice(&bytes[..count]),
+                    Ok(_) | Err(_) => break,
+                }
+            }
         }
         (pending, ssh::last_message(&text))
     }

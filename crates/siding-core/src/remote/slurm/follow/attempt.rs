@@ -1,6 +1,7 @@
 //! The records and the output of one attempt of a job, as they are sent to the mirror.
 
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 
 use siding_model::id::TaskId;
 use siding_model::journal::{self, JournalError, TaskState};
@@ -12,11 +13,17 @@ use siding_model::slurm::{
     CANCEL_REQUESTER, ends_command, may_result_from_job_end, starts_known_stop,
 };
 
-use super::super::super::serve::{ServeError, send};
+use super::super::super::serve::{ServeError, encode, send};
 use super::super::spool::{Attempt, NodeInfo};
 use crate::output::RawChunks;
 use crate::store::{TaskDir, journal_file};
-use crate::sys::{clock, file};
+use crate::sys::{clock, file, poll};
+
+/// Maximum length of a part of the output, in bytes. A writable pipe has space for the part and the
+/// line before it.
+const MAX_PART_BYTES: usize = poll::PIPE_BLOCK_BYTES - 128;
+/// Maximum wait for a mirror that does not read, in milliseconds.
+const MAX_STALL_MS: u64 = 1_000;
 
 /// The records and the output of an attempt, and the part of them that the mirror has.
 #[derive(Debug)]
@@ -30,6 +37,8 @@ pub(super) struct AttemptCopy {
     journal_bytes: u64,
     /// Number of records that were read, without the first.
     read_records: u64,
+    /// The records that were read, and that wait until the output before them is sent.
+    unsent: Vec<Record>,
     /// Whether the records say that siding ends the task.
     is_being_stopped: bool,
     /// The records from the first that may be an effect of the end of the job. They are sent once
@@ -47,6 +56,7 @@ impl AttemptCopy {
             state: None,
             journal_bytes: 0,
             read_records: 0,
+            unsent: Vec::new(),
             is_being_stopped: false,
             held: Vec::new(),
             held_since: None,
@@ -74,9 +84,10 @@ impl AttemptCopy {
         self.held_since.filter(|_| self.holds_records()).map_or(0, |since| now.ms_since(since))
     }
 
-    /// Returns whether the journal contains the end of the task, with its summary.
+    /// Returns whether the journal contains the end of the task, with its summary, and everything is
+    /// sent except for the records that are held back.
     pub(super) fn is_complete(&self) -> bool {
-        self.state.as_ref().is_some_and(|state| state.closed.is_some())
+        self.unsent.is_empty() && self.state.as_ref().is_some_and(|state| state.closed.is_some())
     }
 
     /// Sends the new output, then the new records, as for a task of this machine. Calls `before_end`
@@ -89,7 +100,8 @@ impl AttemptCopy {
         before_end: impl FnOnce(),
     ) -> Result<bool, ServeError> {
         let Some(dir) = open_task_dir(attempt, id) else { return Ok(false) };
-        let records = self.read_records(&dir)?;
+        let new = self.read_records(&dir)?;
+        self.unsent.extend(new);
         let Some(state) = &self.state else { return Ok(false) };
         let on_leader_exit = state.spec.on_leader_exit;
         if !self.is_accepted {
@@ -99,7 +111,12 @@ impl AttemptCopy {
             self.is_accepted = true;
         }
         // The journal was read first: when it contains the end, the output is complete.
-        let has_output = self.send_output(&dir)?;
+        let before = self.sent.bytes;
+        if !self.send_output(&dir)? {
+            return Ok(true);
+        }
+        let has_output = self.sent.bytes > before;
+        let records = std::mem::take(&mut self.unsent);
         let has_records = !records.is_empty();
         let mut released = Vec::new();
         for record in records {
@@ -173,9 +190,19 @@ impl AttemptCopy {
         self.release_records()
     }
 
+    /// Sends the rest of the output of an attempt that the cluster has interrupted. Returns false if
+    /// that must be continued later.
+    pub(super) fn send_rest(&mut self, attempt: &Attempt, id: TaskId) -> Result<bool, ServeError> {
+        match open_task_dir(attempt, id) {
+            Some(dir) => self.send_output(&dir),
+            None => Ok(true),
+        }
+    }
+
+    /// Sends the output up to its present length. Returns false if a request has arrived meanwhile, or
+    /// the mirror does not read, for example because its disk is full: a stop must not wait for that.
     fn send_output(&mut self, dir: &TaskDir) -> Result<bool, ServeError> {
-        let before = self.sent.bytes;
-        let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(false) };
+        let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(true) };
         let target = chunks.written_bytes()?;
         let mut piece = Vec::new();
         while self.sent.bytes < target {
@@ -185,15 +212,34 @@ impl AttemptCopy {
             } else if piece.is_empty() {
                 break;
             }
-            if !piece.is_empty() {
-                send(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
-                io::stdout().lock().write_all(&piece)?;
-                self.sent.bytes += piece.len() as u64;
+            for part in piece.chunks(MAX_PART_BYTES) {
+                if !wait_for_mirror()? {
+                    return Ok(false);
+                }
+                send_part(self.sent.bytes, part)?;
+                self.sent.bytes += part.len() as u64;
             }
         }
-        io::stdout().lock().flush()?;
-        Ok(self.sent.bytes > before)
+        Ok(true)
     }
+}
+
+/// Waits until the mirror reads. Returns false if a request has arrived, or the mirror does not read
+/// for a second.
+fn wait_for_mirror() -> io::Result<bool> {
+    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let sources = [stdin.as_fd()];
+    let ready = poll::wait_readable_or_writable(&sources, stdout.as_fd(), Some(MAX_STALL_MS))?;
+    Ok(ready.first() != Some(&true) && ready.last() == Some(&true))
+}
+
+/// Sends a part of the output, which fits into a writable pipe.
+fn send_part(at: u64, part: &[u8]) -> io::Result<()> {
+    let mut message = encode(&RemoteMessage::Output { at, bytes: part.len() })?;
+    message.extend_from_slice(part);
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(&message)?;
+    stdout.flush()
 }
 
 /// Opens the directory of the task in the state directory of an attempt. `None` until it exists. The
