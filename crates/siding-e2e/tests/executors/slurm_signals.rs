@@ -1,12 +1,14 @@
 //! Commands that handle the signals with which a cluster ends their job.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use siding_e2e::eventually;
 
 use crate::fake_ssh::write_program;
 use crate::local_tasks::{show_task, task_id, wait_for_outcome};
-use crate::sandbox;
 use crate::slurm_cluster::SlurmCluster;
+use crate::{create_file, sandbox, wait_for_file_command};
 
 /// A shell text that writes a line, and exits with 0 when it receives SIGTERM.
 const OBEDIENT_COMMAND: &str = "trap 'exit 0' TERM; echo ready; while :; do sleep .01; done";
@@ -88,4 +90,35 @@ fn a_directory_of_jobs_that_cannot_be_used_fails_the_start() {
         outcome["error"].as_str().is_some_and(|why| why.contains("/proc/siding/jobs")),
         "{done}"
     );
+}
+
+/// A call of squeue that hangs takes 20 s.
+#[test]
+#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
+fn a_stop_does_not_wait_for_a_queue_that_does_not_answer() {
+    let sandbox = sandbox();
+    let cluster = SlurmCluster::start(&sandbox);
+    cluster.drain();
+    let (asked, gate) = (sandbox.path("asked"), sandbox.path("go"));
+    let tools = sandbox.path("tools");
+    std::fs::create_dir(&tools).expect("test directory");
+    let path = std::env::var("PATH").expect("a search path");
+    let wait = wait_for_file_command(&gate);
+    let squeue = format!("touch {}; {wait}; PATH='{path}' exec squeue \"$@\"", asked.display());
+    write_program(&tools.join("squeue"), &squeue);
+    let path = format!("{}:{path}", tools.display());
+    let call = cluster.run(&["--background"], "true").env("PATH", path);
+    let id = task_id(&call.run().expect_code(0));
+    eventually("the queue is read", || asked.exists());
+    let before = Instant::now();
+    std::thread::scope(|scope| {
+        let stop = scope.spawn(|| sandbox.siding(&["stop", "--json", &id]).run());
+        eventually("the job is cancelled", || {
+            cluster.job_field(&id, "%T").is_some_and(|state| state == "CANCELLED")
+        });
+        assert!(before.elapsed() < Duration::from_secs(15), "the stop waited for squeue");
+        create_file(&gate);
+        let stopped = stop.join().expect("no panic").expect_code(0).json();
+        assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
+    });
 }

@@ -18,7 +18,7 @@ use siding_model::wait::LongWaitBackoff;
 use super::super::serve::{RequestReader, ServeError, send};
 use super::commands;
 use super::node_link::NodeLink;
-use super::queue::{MIN_AGE_MS, QueueSnapshot, SharedQueue};
+use super::queue::{MIN_AGE_MS, QueueQuery, QueueSnapshot, SharedQueue};
 use super::spool::{Attempt, FinishReport, JobSpool, SpoolBase, SpooledTask};
 use crate::store::StateDir;
 use crate::sys::{clock, poll};
@@ -55,6 +55,8 @@ pub(in super::super) struct JobFollower<'r> {
     base: SpoolBase,
     spool: JobSpool,
     queue: SharedQueue,
+    /// The running query of the queue.
+    query: Option<QueueQuery>,
     copy: AttemptCopy,
     /// The recorded end, if an earlier mirror may not have received it.
     recorded_end: Option<JobEnd>,
@@ -111,6 +113,7 @@ impl<'r> JobFollower<'r> {
             base,
             spool,
             queue,
+            query: None,
             copy: AttemptCopy::new(position),
             since: clock::unix_now(),
             missing_since: None,
@@ -224,13 +227,29 @@ impl<'r> JobFollower<'r> {
         let is_quiet = self.copy.is_accepted && !is_ending && self.cancel_at.is_none();
         let max_age_ms = if is_quiet { RUNNING_QUERY_MS } else { MIN_AGE_MS };
         self.next_query = now.plus_ms(MIN_AGE_MS);
-        let snapshot = self.queue.snapshot(max_age_ms)?;
+        let snapshot = self.snapshot(max_age_ms)?;
         // The clock may have been set back.
         self.since = UnixMs(self.since.0.min(clock::unix_now().0));
         match snapshot.filter(|snapshot| snapshot.taken_at.0 > self.since.0) {
             Some(snapshot) => self.apply_snapshot(&snapshot),
             None => Ok(Observation::Unchanged),
         }
+    }
+
+    /// Returns a snapshot of the queue that was taken at most `max_age_ms` ago; `None` until there is
+    /// one, which ends the next wait.
+    fn snapshot(&mut self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
+        if self.query.as_ref().is_some_and(|query| !query.is_done()) {
+            return Ok(None);
+        }
+        if let Some(query) = self.query.take() {
+            return query.finish();
+        }
+        let fresh = self.queue.fresh_snapshot(max_age_ms);
+        if fresh.is_none() {
+            self.query = Some(QueueQuery::start(self.queue.clone(), max_age_ms)?);
+        }
+        Ok(fresh)
     }
 
     fn apply_snapshot(&mut self, snapshot: &QueueSnapshot) -> Result<Observation, ServeError> {
@@ -389,10 +408,15 @@ impl<'r> JobFollower<'r> {
         let wake_at = wake_at.filter(|at| *at > now).chain([self.backoff.next_check_at()]).min();
         let stdin = io::stdin();
         let link = self.node_link.as_ref().map(NodeLink::source);
-        let sources: Vec<BorrowedFd<'_>> = [stdin.as_fd()].into_iter().chain(link).collect();
+        let query = self.query.as_ref().map(QueueQuery::source);
+        let sources: Vec<BorrowedFd<'_>> =
+            [stdin.as_fd()].into_iter().chain(link).chain(query).collect();
         let ready = poll::wait_readable(&sources, wake_at.map(|at| at.ms_since(now)))?;
-        let (has_requests, has_responses) =
-            (ready.first() == Some(&true), ready.get(1) == Some(&true));
+        let has_requests = ready.first() == Some(&true);
+        let has_responses = self.node_link.is_some() && ready.get(1) == Some(&true);
+        if self.query.as_ref().is_some_and(QueueQuery::is_done) {
+            self.next_query = now;
+        }
         if has_responses {
             self.pass_responses()?;
         }

@@ -2,8 +2,10 @@
 //! most once in five seconds, and the others read its result.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 use siding_model::fnv::Fnv1a;
@@ -12,7 +14,7 @@ use siding_model::slurm::{JobPhase, JobState, QueueEntry};
 
 use super::commands;
 use super::spool::SpoolBase;
-use crate::sys::{clock, file};
+use crate::sys::{clock, file, pipe, poll};
 
 /// Minimum time between two calls of squeue, in milliseconds.
 pub(super) const MIN_AGE_MS: u64 = 5_000;
@@ -73,7 +75,7 @@ impl From<QueueEntry> for SnapshotJob {
 }
 
 /// The shared file of the snapshots of one cluster.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SharedQueue {
     dir: PathBuf,
     name: String,
@@ -87,9 +89,15 @@ impl SharedQueue {
         Self { dir: base.path().to_owned(), name: format!("queue-{key}") }
     }
 
+    /// Returns the shared snapshot if it was taken at most `max_age_ms` ago.
+    pub(super) fn fresh_snapshot(&self, max_age_ms: u64) -> Option<QueueSnapshot> {
+        let dir = file::open_directory(&self.dir).ok()?;
+        self.read(&dir).filter(|known| is_fresh(known, max_age_ms.max(MIN_AGE_MS)))
+    }
+
     /// Returns a snapshot that was taken at most `max_age_ms` ago, or an older one while another
     /// follower takes it. `None` if there is none yet.
-    pub(super) fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
+    fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
         self.snapshot_with(max_age_ms.max(MIN_AGE_MS), commands::list_jobs)
     }
 
@@ -134,6 +142,42 @@ impl SharedQueue {
     }
 }
 
+/// A thread that calls squeue: with a controller that does not answer, that takes 20 s, and a stop must
+/// not wait for it.
+#[derive(Debug)]
+pub(super) struct QueueQuery {
+    receiver: Receiver<io::Result<Option<QueueSnapshot>>>,
+    /// The read end of a pipe whose write end the thread closes.
+    end: OwnedFd,
+}
+
+impl QueueQuery {
+    pub(super) fn start(queue: SharedQueue, max_age_ms: u64) -> io::Result<Self> {
+        let (end, write_end) = pipe::create_pipe()?;
+        let (sender, receiver) = mpsc::channel();
+        thread::Builder::new().spawn(move || {
+            let _peer_gone = sender.send(queue.snapshot(max_age_ms));
+            drop(write_end);
+        })?;
+        Ok(Self { receiver, end })
+    }
+
+    /// Returns the descriptor that becomes readable when the snapshot is there.
+    pub(super) fn source(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        poll::is_readable(self.source())
+    }
+
+    /// Returns the snapshot, and waits for it if necessary. `None` if there is none yet, because
+    /// another follower takes the first one.
+    pub(super) fn finish(self) -> io::Result<Option<QueueSnapshot>> {
+        self.receiver.recv().unwrap_or(Ok(None))
+    }
+}
+
 fn is_fresh(snapshot: &QueueSnapshot, max_age_ms: u64) -> bool {
     let age = clock::unix_now().0 - snapshot.taken_at.0;
     // A snapshot of the future comes from a clock that was set back.
@@ -146,6 +190,20 @@ mod tests {
 
     use super::*;
     use crate::store::StateDir;
+
+    #[test]
+    fn a_query_is_done_once_its_snapshot_is_there() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("is made");
+        let queue = SharedQueue::new(&SpoolBase::open(&root, None).expect("is made"));
+        let taken = queue.snapshot_with(0, || Ok(Vec::new())).expect("own directory");
+        let query = QueueQuery::start(queue.clone(), 60_000).expect("a thread");
+        let _ready = poll::wait_readable(&[query.source()], None).expect("a pipe");
+        assert!(query.is_done());
+        let found = query.finish().expect("own directory").expect("it was taken");
+        assert_eq!(Some(found.taken_at), taken.map(|taken| taken.taken_at));
+        assert!(queue.fresh_snapshot(60_000).is_some());
+    }
 
     #[test]
     fn of_jobs_with_one_name_the_live_one_is_found() {

@@ -26,7 +26,7 @@ impl JobFollower<'_> {
         }
         self.next_query = now.plus_ms(MIN_AGE_MS);
         if self.spool.may_be_submitted() {
-            let Some(snapshot) = self.queue.snapshot(MIN_AGE_MS)? else {
+            let Some(snapshot) = self.snapshot(MIN_AGE_MS)? else {
                 return Ok(Observation::Unchanged);
             };
             if snapshot.error.is_some() || snapshot.taken_at.0 <= self.since.0 {
