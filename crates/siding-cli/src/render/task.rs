@@ -143,6 +143,8 @@ impl TaskScreen {
             let says =
                 format!("{at}, in {left}: the task is ended then; `siding extend` moves this time");
             self.add_words("deadline", &says);
+        } else if view.queued.is_some() {
+            self.add_words("deadline", "none yet: it counts from the start of the job");
         } else if view.outcome.is_none() {
             self.add_words("deadline", "none, while a person waits in the foreground");
         }

@@ -46,8 +46,12 @@ fn a_requeued_command_that_exits_with_0_runs_again() {
         assert!(view["outcome"].is_null(), "the first attempt ended the task: {view}");
         view["restarts"] == 1 && view["queued"].is_null()
     });
+    cluster.wait_for_output(&id, "ready\nready\n".len());
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
     assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
+    // The summary of the node counts the second attempt only.
+    let view = show_task(&sandbox, &id);
+    assert_eq!(view["output"]["bytes"], cluster.output(&id).len(), "{view}");
 }
 
 /// The first request of the job gets no answer, and a stop arrives before the next one.

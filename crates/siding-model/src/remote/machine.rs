@@ -31,7 +31,7 @@ use crate::spec::TaskSpec;
 use super::protocol::{JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use fetch::FetchProgress;
 
-use super::translate::local_record;
+use super::translate::{local_record, with_earlier_output};
 pub use fetch::FetchError;
 
 mod job;
@@ -353,10 +353,12 @@ impl MirrorMachine {
     }
 
     fn on_record(&mut self, context: MirrorContext<'_>, record: Record) -> Actions {
-        let Some(clock) = context.remote().clock else {
+        let remote = context.remote();
+        let Some(clock) = remote.clock else {
             return self.on_broken(context, "a record arrived before the task was accepted");
         };
         let Some(local) = local_record(clock, record) else { return Vec::new() };
+        let local = with_earlier_output(local, remote.earlier_output_bytes);
         let mut records = std::mem::take(&mut self.ending);
         records.push(local);
         let mut next = context.state.clone();

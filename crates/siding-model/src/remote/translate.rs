@@ -52,6 +52,17 @@ pub fn local_record(clock: RemoteClock, record: Record) -> Option<Record> {
     })
 }
 
+/// Returns a record with offsets in the whole output of a job, which begins with `earlier` bytes of
+/// interrupted attempts.
+pub(super) fn with_earlier_output(mut record: Record, earlier: u64) -> Record {
+    if let Record::Matched { to: offset, .. } | Record::OutputLost { from: offset, .. } =
+        &mut record
+    {
+        *offset = offset.saturating_add(earlier);
+    }
+    record
+}
+
 fn local_event(clock: RemoteClock, event: TaskEvent) -> TaskEvent {
     match event {
         // The pid belongs to a process of the remote machine. Without a start time it is never
@@ -89,6 +100,17 @@ mod tests {
         let event = TaskEvent::Spawned { leader: LeaderRef::Unidentified { pid: 7 } };
         let local = Record::Event { at: MonotonicMs(2), event };
         assert_eq!(local_record(clock, spawned), Some(local));
+    }
+
+    #[test]
+    fn offsets_count_the_output_of_interrupted_attempts() {
+        let matched = |to| {
+            let text = "ready".to_owned();
+            Record::Matched { at: MonotonicMs(1), text, lines: 1, dropped: 0, to }
+        };
+        assert_eq!(with_earlier_output(matched(6), 480), matched(486));
+        let resumed = Record::Resumed { at: MonotonicMs(1), by: None };
+        assert_eq!(with_earlier_output(resumed.clone(), 480), resumed);
     }
 
     /// The mirror counts the copied records to know where to continue, so each remote record after

@@ -139,7 +139,10 @@ impl Mirror {
             return;
         }
         let mut last = [b'\n'];
-        if let Some(before) = at.checked_sub(1) {
+        // The offset counts from the beginning of the present attempt.
+        let earlier = self.task.state().remote.as_ref();
+        let earlier = earlier.map_or(0, |remote| remote.earlier_output_bytes);
+        if let Some(before) = at.saturating_add(earlier).checked_sub(1) {
             // A byte that was released reads as zero, and one line break too many does no harm.
             let _best_effort = file::read_at(self.output.fd(), &mut last, before);
         }
@@ -157,12 +160,13 @@ impl Mirror {
         }
     }
 
-    /// Replaces the size of the output in the summary of the remote machine, which does not count
-    /// the lines about files that could not be copied.
+    /// Replaces the size of the output in the summary of the remote machine, which counts neither the
+    /// lines about files that could not be copied nor the output of interrupted attempts.
     pub(super) fn with_own_totals(&self, mut records: Vec<Record>) -> Vec<Record> {
         let remote = self.task.state().remote.as_ref();
         let failed = remote.and_then(|remote| remote.failed_fetches.as_deref());
-        if failed.is_none_or(<[_]>::is_empty) {
+        let is_first_attempt = remote.is_none_or(|remote| remote.attempt == 0);
+        if is_first_attempt && failed.is_none_or(<[_]>::is_empty) {
             return records;
         }
         for record in &mut records {

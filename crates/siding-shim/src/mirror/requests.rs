@@ -60,8 +60,13 @@ impl Mirror {
                 self.carry_out(vec![action]);
             }
             None => {
+                let name = self.machine.executor_name();
+                let remote = self.task.state().remote.as_ref();
                 let why = self.unreachable_text().unwrap_or_else(|| {
-                    format!("the connection to {} is not ready", self.machine.executor_name())
+                    if remote.is_some_and(|remote| remote.queued.is_some()) {
+                        return format!("its job waits in the queue of {name}");
+                    }
+                    format!("the connection to {name} is not ready")
                 });
                 self.refuse(id, format!("{why}; try again later"));
             }

@@ -62,6 +62,7 @@ mod tests {
     fn a_job_in_a_queue_is_shown() {
         let mut view = running_task();
         view.executor = Some("cluster".to_owned());
+        view.deadline_at = None;
         view.queued = Some(QueuedView {
             job_id: Some("7".to_owned()),
             state: "PENDING".to_owned(),
@@ -70,6 +71,7 @@ mod tests {
         });
         let text = screen(&view);
         assert!(text.starts_with("b-4k7q0n2m8x5t  queued\n"), "{text}");
+        assert!(text.contains("none yet: it counts from the start of the job"), "{text}");
         let line = "queued       job 7, PENDING (Resources), expected to start at\n             2025-11-21T22:41";
         assert!(text.contains(line), "{text}");
         assert!(!text.contains("restarts"), "{text}");
