@@ -81,7 +81,7 @@ PrintMotd no
 PrintLastLog no
 X11Forwarding no
 PermitUserRC no
-SetEnv HOME=$DIR/remote-home
+SetEnv HOME=$DIR/remote-home ${SSHD_SET_ENV:-}
 ForceCommand $DIR/remote-command
 MaxSessions ${SSHD_MAX_SESSIONS:-1000}
 MaxStartups 1000

@@ -49,15 +49,21 @@ pub fn main() -> ExitCode {
         return ExitCode::from(siding_shim::main());
     }
     // The shim is forked now, while this process has little memory to copy, and becomes ready while
-    // the arguments are parsed. If the command needs no shim, the fork ends with this process.
-    let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
-    run_internal_program(&first).unwrap_or_else(|| run_command(shim))
+    // the arguments are parsed or the request of a mirror arrives. If the command needs no shim, the
+    // fork ends with this process.
+    let may_start_task = first == "run" || first == "adopt" || first == SERVE_ARGUMENT;
+    let mut shim = may_start_task.then(|| IdleShim::fork(siding_shim::main));
+    run_internal_program(&first, &mut shim).unwrap_or_else(|| run_command(shim))
 }
 
 /// Runs the internal program, such as a proxy, that this first argument selects. Returns `None` if
-/// the argument selects no internal program, as in every command of a user.
+/// the argument selects no internal program, as in every command of a user. The program takes the
+/// prepared shim if it can start a task.
 #[inline(never)]
-fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
+fn run_internal_program(
+    first: &OsStr,
+    shim: &mut Option<io::Result<IdleShim>>,
+) -> Option<ExitCode> {
     let outcome = match first.to_str()? {
         SUPERVISOR_ARGUMENT => return Some(ExitCode::from(siding_shim::supervise())),
         PROXY_ARGUMENT => return Some(ExitCode::from(siding_core::net::proxy::main())),
@@ -65,7 +71,7 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
         cmd::monitor_mcp::WATCH_ARGUMENT => cmd::monitor_mcp::main(),
         siding_agent::memory_consolidation::DREAM_SUBCOMMAND => cmd::dream::main(),
         cmd::completions::complete::COMPLETE_ARGUMENT => cmd::completions::complete::main(),
-        SERVE_ARGUMENT => cmd::serve::main(),
+        SERVE_ARGUMENT => cmd::serve::main(shim.take().and_then(Result::ok)),
         JOB_ARGUMENT => cmd::serve::run_job(),
         _ => return None,
     };

@@ -2,6 +2,7 @@
 //! as text.
 
 mod port_conflict;
+mod queued;
 mod running;
 mod time_left;
 mod unreachable;
@@ -21,6 +22,7 @@ use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
 pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};
+use queued::queue_advice;
 use running::running_advice;
 pub use time_left::{is_deadline_near, until_deadline};
 use unreachable::unreachable_advice;
@@ -142,6 +144,7 @@ pub fn task_advice(
 ) -> Option<String> {
     let id = view.task_id;
     let phase_advice = match view.phase {
+        PhaseName::Starting if view.queued.is_some() => queue_advice(view, dialect),
         PhaseName::Starting => Some(format!(
             "it is starting; {} shows its state",
             dialect.format_task_call("show", id)

@@ -1,6 +1,7 @@
 //! Executors: the machines on which the commands of tasks run. Every task without an executor runs
 //! on this machine.
 
+mod job_array;
 mod slurm;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use job_array::{ArrayElement, array_job_id, element_job_id, format_array_indexes};
 pub use slurm::{BadMemorySize, SlurmOptions, is_job_argument, parse_memory_mib};
 
 /// The remote machine on which a task runs, as the task's specification records it. The journal

@@ -21,6 +21,7 @@ pub use machine::{
     UnsentTask,
 };
 pub use protocol::{
-    JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
+    JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
+    RemoteRequest,
 };
 pub use translate::local_record;

@@ -98,10 +98,7 @@ fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal
             Source::Readiness => {}
             Source::Proxy => supervisor.on_proxy_readable(),
             // Only a mirror has these sources.
-            Source::RemoteMessages
-            | Source::RemoteErrors
-            | Source::LocalInput
-            | Source::Fetch => {}
+            Source::RemoteMessages | Source::RemoteErrors | Source::LocalInput | Source::Fetch => {}
             Source::Client(id) => supervisor.on_client_readable(id),
             Source::Listener => supervisor.on_connection(),
         }

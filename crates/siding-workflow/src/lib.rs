@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod job_arrays;
 mod journal;
 mod load;
 mod plan;

@@ -56,6 +56,8 @@ pub enum StepAction {
 pub struct WorkflowStep {
     /// The id with the values of the combination, such as `test[os=a,py=3]`.
     pub id: String,
+    /// Index of the step in the file, which all combinations of a matrix share.
+    pub file_step: usize,
     /// The command or prompt of each attempt.
     pub action: StepAction,
     /// The sorted, unique indexes of the steps that must finish before this one.
@@ -162,7 +164,7 @@ impl Plan {
 fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMistake> {
     let mut drafts: Vec<StepDraft> = Vec::new();
     let mut names = StepNames::new();
-    for raw in &file.step {
+    for (file_step, raw) in file.step.iter().enumerate() {
         let (offset, raw) = (raw.span().start, raw.get_ref());
         let id = raw.id.get_ref();
         let wrong = |what: String| FileMistake::at_value(&raw.id)(what).in_step(id);
@@ -177,6 +179,7 @@ fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMista
                 return Err(wrong(format!("a workflow has at most {MAX_STEPS} steps")));
             }
             let (needs, condition) = (raw.needs.clone(), raw.condition.clone());
+            let step = WorkflowStep { file_step, ..step };
             drafts.push(StepDraft { offset, step, needs, condition });
         }
         let range = from..drafts.len();
@@ -193,8 +196,8 @@ fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMista
     Ok((drafts, names))
 }
 
-/// Builds a step without its needs and condition. `offset` is the byte offset of the step in the
-/// file.
+/// Builds a step without its needs, its condition and its index in the file. `offset` is the byte
+/// offset of the step in the file.
 fn build_step(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
@@ -213,6 +216,7 @@ fn build_step(
     let env = env.chain(combination.variables().map(Ok)).collect::<Result<_, FileMistake>>()?;
     Ok(WorkflowStep {
         id: combination.step_id(raw.id.get_ref()),
+        file_step: 0,
         action: work,
         needs: Vec::new(),
         condition: Condition::default(),

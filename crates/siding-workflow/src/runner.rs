@@ -18,6 +18,7 @@ use siding_core::sys::{clock, poll};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::{self, PreparedTask, RunError, ShimEvent};
 use siding_core::task::watch::TaskWatch;
+use siding_model::executor::ArrayElement;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
 use siding_model::protocol::ShimRequest;
@@ -25,6 +26,7 @@ use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 
 use super::error::WorkflowError;
+use super::job_arrays::JobArrays;
 use super::journal::WorkflowJournal;
 use super::record::{StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
 use super::state::StepStart;
@@ -96,6 +98,7 @@ pub fn run_workflow(
         program,
         signals,
         journal,
+        arrays: JobArrays::default(),
         running: BTreeMap::new(),
         print_line,
     };
@@ -121,6 +124,7 @@ struct WorkflowRunner<'r, 't> {
     program: String,
     signals: SignalFd,
     journal: WorkflowJournal,
+    arrays: JobArrays,
     running: BTreeMap<usize, RunningStep<'r>>,
     print_line: &'t mut dyn FnMut(&str),
 }
@@ -169,18 +173,27 @@ impl WorkflowRunner<'_, '_> {
             // Only one step is started at a time, because its result may prevent the others from
             // starting.
             match next.start.first() {
-                Some(start) => self.start_attempt(*start)?,
-                None => self.wait_for_event()?,
+                Some(start) => {
+                    let plan = self.journal.workflow.state.plan();
+                    let array = self.arrays.first_element(self.id, plan, &next.start);
+                    self.start_attempt(*start, array)?;
+                }
+                None => {
+                    self.arrays.end_round();
+                    self.wait_for_event()?;
+                }
             }
             self.handle_signals()?;
             self.handle_step_messages()?;
         }
     }
 
-    /// Records the start of an attempt, and then starts its task.
+    /// Records the start of an attempt, and then starts its task. `array` is the job array to which
+    /// the attempt belongs.
     fn start_attempt(
         &mut self,
         StepStart { step: at, attempt }: StepStart,
+        array: Option<ArrayElement>,
     ) -> Result<(), WorkflowError> {
         let loaded = &self.journal.workflow;
         let step = loaded.state.plan().steps()[at].clone();
@@ -191,7 +204,7 @@ impl WorkflowRunner<'_, '_> {
             (self.id, &self.session),
             cwd,
             &self.program,
-            &step,
+            (&step, array),
         );
         let task = prepared.as_ref().ok().map(PreparedTask::id);
         let (when, id) = (clock::unix_now(), step.id.clone());

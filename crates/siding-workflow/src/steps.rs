@@ -7,6 +7,7 @@ use siding_core::store::StateDir;
 use siding_core::task::recover::{Recovery, RecoveryOutcome};
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
 use siding_core::task::run::{ExecutorChoice, PreparedTask, RunError};
+use siding_model::executor::{ArrayElement, SlurmOptions};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
@@ -28,14 +29,15 @@ const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
 /// Prepares the task for an attempt of a step. `program` is the path of siding,
-/// which runs the prompt of a step.
+/// which runs the prompt of a step. `array` is the job array to which the step's job belongs if the
+/// executor is a cluster.
 pub(super) fn prepare_task(
     root: &StateDir,
     settings: &Settings,
     (workflow, session): (TaskId, &SessionId),
     cwd: &str,
     program: &str,
-    step: &WorkflowStep,
+    (step, array): (&WorkflowStep, Option<ArrayElement>),
 ) -> Result<PreparedTask, RunError> {
     let (kind, command) = match &step.action {
         StepAction::Command(text) => {
@@ -49,7 +51,11 @@ pub(super) fn prepare_task(
         }
     };
     let executor = match &step.action {
-        StepAction::Command(_) => ExecutorChoice::find(step.on.as_deref(), settings)?,
+        StepAction::Command(_) => {
+            let options = SlurmOptions { array, ..SlurmOptions::default() };
+            let choice = ExecutorChoice::find(step.on.as_deref(), settings)?;
+            choice.map(|choice| choice.with_job_options(options)).transpose()?
+        }
         StepAction::Prompt { .. } => None,
     };
     let base = Path::new(cwd);

@@ -1,6 +1,7 @@
 //! Tests of files, decisions and journals of workflows, without a clock, file I/O or processes.
 
 mod files;
+mod job_arrays;
 mod journal;
 mod state;
 

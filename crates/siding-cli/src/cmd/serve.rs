@@ -6,14 +6,16 @@ use std::process::ExitCode;
 
 use siding_core::remote;
 use siding_core::remote::serve::serve;
+use siding_core::task::launch::IdleShim;
 
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
-/// Serves one connection on the standard streams.
-pub(crate) fn main() -> Result<ExitCode, Failure> {
+/// Serves one connection on the standard streams. `shim` supervises a task that the connection
+/// starts; if it is missing, another one is started.
+pub(crate) fn main(shim: Option<IdleShim>) -> Result<ExitCode, Failure> {
     let root = context::open_state_dir()?;
-    serve(&root, SHIM_PROGRAM).map_err(|error| Failure::new(error.to_string()))?;
+    serve(&root, SHIM_PROGRAM, shim).map_err(|error| Failure::new(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 

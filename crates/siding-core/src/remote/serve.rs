@@ -15,10 +15,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::{self, TaskState};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
-use siding_model::remote::{
-    REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
-    RemoteRequest,
-};
+use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use siding_model::spec::{StdinMode, TaskSpec};
 
 use super::slurm::{JobFollower, SpooledTask};
@@ -53,13 +50,13 @@ pub enum ServeError {
     Request(String),
 }
 
-/// Serves one connection until the task has ended or the mirror disconnects. New shims execute
-/// `program`.
+/// Serves one connection until the task has ended or the mirror disconnects. `shim` supervises a
+/// task that the connection starts on this machine. Other new shims execute `program`.
 ///
 /// # Errors
 ///
 /// [`ServeError`].
-pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
+pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<(), ServeError> {
     send(&RemoteMessage::Hello {
         protocol: REMOTE_PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -81,6 +78,8 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         // The mirror has read the version in the first message, and reports the difference.
         return Ok(());
     }
+    // Otherwise the idle shim would exist as long as this process.
+    let shim = shim.filter(|_| matches!(first, RemoteRequest::Start { job: None, .. }));
     let (opened, position) = match first {
         RemoteRequest::Start { spec, env, position, job: Some(job), .. } => {
             let id = spec.task_id;
@@ -96,7 +95,7 @@ pub fn serve(root: &StateDir, program: &CStr) -> Result<(), ServeError> {
         }
         RemoteRequest::Start { spec, env, position, .. } => {
             let task = PreparedTask::from_spec(*spec, env, BaseEnvironment::Inherited);
-            (start_or_follow(root, program, &task)?, position)
+            (start_or_follow(root, program, shim, &task)?, position)
         }
         RemoteRequest::Follow { task_id, position, .. } => {
             (follow(root, program, task_id)?, position)
@@ -123,6 +122,7 @@ enum Opened<'r> {
 fn start_or_follow<'r>(
     root: &'r StateDir,
     program: &'r CStr,
+    shim: Option<IdleShim>,
     task: &PreparedTask,
 ) -> Result<Opened<'r>, ServeError> {
     let TaskSpec { task_id, net, .. } = task.spec();
@@ -132,7 +132,7 @@ fn start_or_follow<'r>(
     if let Err(error) = policy::check_enforceable(net) {
         return Ok(Opened::Answer(RemoteMessage::Refused { why: error.to_string() }));
     }
-    match task.start(root, IdleShim::start(program)) {
+    match task.start(root, shim.map_or_else(|| IdleShim::start(program), Ok)) {
         Ok(link) => Ok(Opened::Watch(TaskWatch::from_connection(root, program, *task_id, link))),
         // Another connection has just created the task.
         Err(_) if root.task_dir(*task_id).is_ok() => follow(root, program, *task_id),
@@ -171,6 +171,8 @@ struct Follower<'r> {
     requests: RequestReader,
     /// The part that the mirror has.
     sent: RemotePosition,
+    /// Encoded messages that the next [`Self::flush`] sends.
+    queued: Vec<u8>,
     /// Size of the journal when it was last read, in bytes; zero if it must be read again.
     journal_bytes: u64,
     /// The state from the journal; `None` until the first record was read.
@@ -204,6 +206,7 @@ impl<'r> Follower<'r> {
             watch,
             requests,
             sent,
+            queued: Vec::new(),
             journal_bytes: 0,
             state: None,
             is_accepted: false,
@@ -219,7 +222,7 @@ impl<'r> Follower<'r> {
             // The output is followed before it is read, so that growth in between is announced.
             self.follow_output()?;
             if self.send_news()? {
-                return Ok(send(&RemoteMessage::End)?);
+                return Ok(());
             }
             if !self.wait()? {
                 return Ok(());
@@ -238,8 +241,8 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Sends the new output, then the new records. Returns whether the task has ended and all of it
-    /// was sent.
+    /// Sends the new output, then the new records, and [`RemoteMessage::End`] after the last one.
+    /// Returns whether the task has ended and all of it was sent.
     fn send_news(&mut self) -> Result<bool, ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
         // Output grows far more often than the journal, which is replayed as a whole.
@@ -254,18 +257,40 @@ impl<'r> Follower<'r> {
         let Some(state) = &self.state else { return Ok(false) };
         let (is_closed, is_live) = (state.closed.is_some(), state.is_live());
         if !self.is_accepted {
-            send(&RemoteMessage::Accepted { at: state.started, wall: state.started_wall })?;
+            let message = RemoteMessage::Accepted { at: state.started, wall: state.started_wall };
+            let stdin = state.spec.stdin;
+            self.queue(&message)?;
             self.is_accepted = true;
-            self.open_input(state.spec.stdin)?;
+            self.open_input(stdin)?;
         }
         // The journal was read first: when it contains the end, the output is complete.
         self.send_output()?;
         for record in records {
             self.sent.records += 1;
-            send(&RemoteMessage::Record { record: Box::new(record) })?;
+            self.queue(&RemoteMessage::Record { record: Box::new(record) })?;
         }
         // A crash may have lost the summary of an ended task.
-        Ok(is_closed || (!is_live && self.watch.is_finished()))
+        let is_finished = is_closed || (!is_live && self.watch.is_finished());
+        if is_finished {
+            self.queue(&RemoteMessage::End)?;
+        }
+        self.flush()?;
+        Ok(is_finished)
+    }
+
+    /// Adds a message to those that [`Self::flush`] sends.
+    fn queue(&mut self, message: &RemoteMessage) -> io::Result<()> {
+        self.queued.append(&mut encode(message)?);
+        Ok(())
+    }
+
+    /// Sends the queued messages together: each write becomes a packet that wakes the mirror. Then
+    /// responds to the requests that have arrived meanwhile.
+    fn flush(&mut self) -> Result<(), ServeError> {
+        let queued = std::mem::take(&mut self.queued);
+        self.write_part(&queued)?;
+        self.send_refusals()?;
+        self.write_input()
     }
 
     /// Updates the state from the journal. Returns the records that the mirror does not have.
@@ -290,7 +315,7 @@ impl<'r> Follower<'r> {
     fn open_input(&mut self, stdin: StdinMode) -> Result<(), ServeError> {
         if stdin == StdinMode::Pipe {
             let input = InputWriter::open(self.root, self.program, self.watch.id())?;
-            send(&RemoteMessage::InputPosition(input.position()))?;
+            self.queue(&RemoteMessage::InputPosition(input.position()))?;
             self.input = Some(input);
         }
         Ok(())
@@ -323,21 +348,18 @@ impl<'r> Follower<'r> {
                 break;
             }
             if !piece.is_empty() {
-                let message = RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() };
-                let mut part = encode(&message)?;
-                part.extend_from_slice(&piece);
-                self.write_part(&part)?;
+                self.queue(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
+                self.queued.extend_from_slice(&piece);
+                self.flush()?;
                 self.sent.bytes += piece.len() as u64;
             }
-            self.send_refusals()?;
-            self.write_input()?;
         }
         Ok(())
     }
 
-    /// Writes a part of the output to the standard output, which has no buffered message. Requests
-    /// are forwarded meanwhile: the mirror may not read, for example because its disk is full, and
-    /// a stop must not wait for that.
+    /// Writes messages to the standard output, which has no buffered message. Requests are forwarded
+    /// meanwhile: the mirror may not read, for example because its disk is full, and a stop must not
+    /// wait for that.
     fn write_part(&mut self, part: &[u8]) -> Result<(), ServeError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut left = part;

@@ -136,7 +136,7 @@ fn siding_script(
 
 /// Returns the command that stores its standard input as the copy of the program on the remote
 /// machine. A copy that is cut off is discarded. Other copies are removed if they were not used for
-/// [`MAX_UNUSED_DAYS`]: a program that is running keeps its file until its end, and a mirror that
+/// `MAX_UNUSED_DAYS`: a program that is running keeps its file until its end, and a mirror that
 /// needs such a copy later stores it again.
 #[must_use]
 pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command {
@@ -164,9 +164,23 @@ pub(super) fn remote_command(executor: &RemoteExecutor, script: &str) -> Command
 
 /// Returns a command that runs a local program with the variables that ssh needs, and no others.
 pub(super) fn local_command(program: &str, executor: &RemoteExecutor) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().env("PATH", DEFAULT_PATH).envs(executor.variables());
+    let path = executor.variables().find(|(name, _)| *name == "PATH");
+    let path = path.map_or(DEFAULT_PATH, |(_, path)| path);
+    // For a name, which is searched with the new PATH, the standard library copies this process
+    // (fork(2)); with a path it does not.
+    let mut command = Command::new(find_program(program, path).unwrap_or_else(|| program.into()));
+    command.env_clear().env("PATH", path).envs(executor.variables());
     command
+}
+
+/// Returns the absolute path of a program in a search path.
+fn find_program(name: &str, search_path: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt as _;
+    let is_executable = |path: &PathBuf| {
+        path.metadata().is_ok_and(|facts| facts.is_file() && facts.mode() & 0o111 != 0)
+    };
+    let dirs = std::env::split_paths(search_path).filter(|dir| dir.is_absolute());
+    dirs.map(|dir| dir.join(name)).find(is_executable)
 }
 
 /// Returns the arguments of ssh before the remote command: the options and the destination.
@@ -274,6 +288,25 @@ mod tests {
         let message: RemoteMessage = serde_json::from_str(&text).expect("a message");
         let RemoteMessage::Missing { processor } = message else { panic!("{message:?}") };
         assert!(!processor.is_empty());
+    }
+
+    #[test]
+    fn a_local_program_is_searched_in_the_path_of_the_starter() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temporary = tempfile::tempdir().expect("a directory");
+        let [first, second] = ["first", "second"].map(|name| temporary.path().join(name));
+        for (dir, mode) in [(&first, 0o600), (&second, 0o700)] {
+            std::fs::create_dir(dir).expect("own directory");
+            std::fs::write(dir.join("ssh"), "").expect("own directory");
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(dir.join("ssh"), mode).expect("own file");
+        }
+        let path = format!("relative:{}:{}", first.display(), second.display());
+        let mut executor = executor(None);
+        executor.ssh_variables.push(("PATH".to_owned(), path));
+        let program = |name| PathBuf::from(local_command(name, &executor).get_program());
+        assert_eq!(program("ssh"), second.join("ssh"));
+        assert_eq!(program("missing"), PathBuf::from("missing"));
     }
 
     #[test]

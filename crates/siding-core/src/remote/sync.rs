@@ -19,6 +19,8 @@ use super::project_files::{self, ProjectFiles};
 use super::{rsync, ssh};
 use crate::store::StateDir;
 use crate::sys::{descriptor, file, system_info};
+use crate::task::run::ExecutorChoice;
+use crate::task::run::request::WorkingDirectory;
 
 /// Directory of the state directory with the lists of sent files.
 const SYNCED_DIR: &str = "synced";
@@ -113,13 +115,22 @@ enum SyncDestination {
 }
 
 impl SyncPlan {
-    /// Lists the files of the project that contains the working directory. `extra` are paths to be
-    /// copied in addition, relative to that directory.
+    /// Lists the files of the project that contains the working directory, to copy them to the
+    /// machine of an executor. `extra` are paths to be copied in addition, relative to that directory.
     ///
     /// # Errors
     ///
     /// [`SyncError`].
-    pub fn new(
+    pub fn for_executor(
+        executor: &ExecutorChoice,
+        local: &WorkingDirectory,
+        extra: &[PathBuf],
+    ) -> Result<Self, SyncError> {
+        let directory = Path::new(local.as_str());
+        Self::new(executor.to_remote(), executor.settings(), directory, extra)
+    }
+
+    fn new(
         executor: RemoteExecutor,
         settings: &ExecutorSettings,
         working_directory: &Path,

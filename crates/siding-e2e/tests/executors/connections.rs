@@ -5,8 +5,11 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use siding_e2e::{Sandbox, eventually};
+use siding_model::remote::REMOTE_PROTOCOL;
 
+use crate::local_tasks::{siding_processes, task_id};
 use crate::sandbox;
 use crate::ssh_remote::SshRemote;
 
@@ -105,4 +108,26 @@ fn tasks_beyond_the_session_limit_run() {
     assert!(remote.connection_count() > 1);
     let _keeps_alive = open_gate(&gate, 2 * USUAL_SESSION_LIMIT);
     expect_own_codes(&remote);
+}
+
+#[test]
+fn a_connection_that_follows_a_task_keeps_no_shim_for_a_new_one() {
+    let sandbox = sandbox();
+    let args = ["run", "--background", "--json", "--", "sleep 60"];
+    let id = task_id(&sandbox.siding(&args).run().expect_code(0));
+    let request = json!({
+        "do": "follow",
+        "protocol": REMOTE_PROTOCOL,
+        "task_id": id,
+        "position": {"records": 0, "bytes": 0},
+    });
+    let mut serve = sandbox.siding(&["__serve"]).stdin_pipe().spawn();
+    serve.write_stdin(format!("{request}\n").as_bytes());
+    let _messages = serve.wait_for_stdout("accepted");
+    eventually("only the task's shim and the connection are left", || {
+        siding_processes(&sandbox).count() == 2
+    });
+    serve.close_stdin();
+    let _done = serve.wait().expect_code(0);
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use siding_e2e::{Process, ProgramOutput, Sandbox, eventually};
+use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 
 /// Maximum wait for the end of a task. The failure of a node is noticed after 35 s, and a call that
 /// takes a minute fails.
@@ -42,11 +42,32 @@ pub(crate) fn read_output(state_dir: &Path, id: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Returns the processes of siding that have the environment of the sandbox. A shim without a task
+/// may not have its own name yet.
+pub(crate) fn siding_processes(sandbox: &Sandbox) -> impl Iterator<Item = u32> {
+    let state_dir = format!("SIDING_STATE_DIR={}", sandbox.state_dir().display());
+    processes::list_pids().into_iter().filter(move |pid| {
+        processes::comm(*pid).starts_with("siding-")
+            && processes::environment(*pid).contains(&state_dir)
+    })
+}
+
+/// Returns the shim of a task on this machine.
+#[track_caller]
+pub(crate) fn shim_process(sandbox: &Sandbox, id: &str) -> Process {
+    let pid = show_task(sandbox, id)["shim_pid"].as_u64().expect("a running task has a shim");
+    Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs")
+}
+
 /// Kills the shim of a task on this machine, and waits until it has exited.
 #[track_caller]
 pub(crate) fn kill_shim(sandbox: &Sandbox, id: &str) {
-    let pid = show_task(sandbox, id)["shim_pid"].as_u64().expect("a running task has a shim");
-    let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
-    shim.kill();
-    eventually("the shim is dead", || !shim.is_alive());
+    kill_process(shim_process(sandbox, id));
+}
+
+/// Kills a process, and waits until it has exited.
+#[track_caller]
+pub(crate) fn kill_process(process: Process) {
+    process.kill();
+    eventually("the process is dead", || !process.is_alive());
 }

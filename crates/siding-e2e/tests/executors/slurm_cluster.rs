@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use siding_e2e::{Invocation, Sandbox, eventually, eventually_some};
+use siding_e2e::{Invocation, Process, Sandbox, eventually, eventually_some};
 
 use crate::local_tasks::{read_output, show_task, task_id, write_config};
 
@@ -26,15 +26,38 @@ impl<'s> SlurmCluster<'s> {
     pub(crate) fn start(sandbox: &'s Sandbox) -> Self {
         let cluster = Self { sandbox, dir: sandbox.root().join("slurm") };
         cluster.control("up");
+        let program = sandbox.siding_program();
+        cluster.write_settings(&format!("program = \"{}\"\n", program.display()));
+        cluster
+    }
+
+    /// Writes the settings with these keys of the executor, in addition to those that all tests need.
+    #[track_caller]
+    pub(crate) fn write_settings(&self, keys: &str) {
         // The jobs need the variables of puppets, so that the sandbox recognizes their processes.
         // The siding on a node would otherwise end unowned processes of this machine.
         let settings = format!(
             "foreign_reap = \"off\"\nsupervise_hosts = false\n[executor.cluster]\n\
-             kind = \"slurm\"\nprogram = \"{}\"\nenv = [\"PUPPET_*\"]\n",
-            sandbox.siding_program().display()
+             kind = \"slurm\"\nenv = [\"PUPPET_*\"]\n{keys}"
         );
-        write_config(&sandbox.home(), &settings);
-        cluster
+        write_config(&self.sandbox.home(), &settings);
+    }
+
+    /// Returns the path of the cluster's configuration, which clients read from `SLURM_CONF`.
+    pub(crate) fn config_path(&self) -> PathBuf {
+        self.dir.join("slurm.conf")
+    }
+
+    /// Returns the process of slurmctld.
+    #[track_caller]
+    pub(crate) fn controller(&self) -> Process {
+        let pid = std::fs::read_to_string(self.dir.join("slurmctld.pid")).expect("it was started");
+        Process::from_pid(pid.trim().parse().expect("a pid")).expect("slurmctld runs")
+    }
+
+    /// Returns the directory with the files of a task's job.
+    pub(crate) fn job_directory(&self, id: &str) -> PathBuf {
+        self.sandbox.state_dir().join("jobs").join(id)
     }
 
     fn script(&self, command: &str) -> Invocation {
@@ -85,7 +108,7 @@ impl<'s> SlurmCluster<'s> {
 
     /// Prepares a call of a program that uses the cluster.
     fn with_cluster(&self, call: Invocation) -> Invocation {
-        call.env(CONFIG_VARIABLE, self.dir.join("slurm.conf"))
+        call.env(CONFIG_VARIABLE, self.config_path())
     }
 
     /// Prepares a call of siding that may submit a job. Other calls must not need the variable: the

@@ -20,7 +20,7 @@ fn start_tree(cluster: &SlurmCluster<'_>, flags: &[&str]) -> (String, Vec<Proces
 /// Starts a job that writes `one`, waits for the file `gate`, writes `two` and exits with 4. Returns
 /// the task's id once the first line is stored.
 #[track_caller]
-fn start_gated_task(cluster: &SlurmCluster<'_>, flags: &[&str], gate: &Path) -> String {
+pub(crate) fn start_gated_task(cluster: &SlurmCluster<'_>, flags: &[&str], gate: &Path) -> String {
     let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(gate));
     let id = cluster.start_task(flags, &text);
     cluster.wait_for_output(&id, "one\n".len());

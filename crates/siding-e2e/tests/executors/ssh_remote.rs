@@ -51,11 +51,23 @@ impl<'s> SshRemote<'s> {
         Self::start_with_session_limit(sandbox, MANY_SESSIONS)
     }
 
+    /// Like [`Self::start`]; the remote commands have the variable `SLURM_CONF` with this value.
+    #[track_caller]
+    pub(crate) fn start_with_slurm_conf(sandbox: &'s Sandbox, path: &Path) -> Self {
+        Self::start_sshd(sandbox, MANY_SESSIONS, &format!("SLURM_CONF={}", path.display()))
+    }
+
     /// Like [`Self::start`]; the sshd refuses more sessions than `limit` in one connection.
     #[track_caller]
     pub(crate) fn start_with_session_limit(sandbox: &'s Sandbox, limit: u32) -> Self {
+        Self::start_sshd(sandbox, limit, "")
+    }
+
+    #[track_caller]
+    fn start_sshd(sandbox: &'s Sandbox, session_limit: u32, variables: &str) -> Self {
         let remote = Self { sandbox, dir: sandbox.root().join("ssh") };
-        let up = remote.script("up").env("SSHD_MAX_SESSIONS", limit.to_string());
+        let up = remote.script("up").env("SSHD_MAX_SESSIONS", session_limit.to_string());
+        let up = up.env("SSHD_SET_ENV", variables);
         let config = up.run().expect_code(0).stdout_text();
         remote.write_ssh_wrapper(config.trim_end());
         write_executor(sandbox, PUPPET_VARIABLES);

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use serde_json::json;
-use siding_e2e::eventually;
+use siding_e2e::{Process, eventually, eventually_some, processes};
 
-use crate::local_tasks::kill_shim;
+use crate::fake_ssh::FakeSsh;
+use crate::local_tasks::{kill_shim, show_task, siding_processes};
 use crate::ssh_remote::SshRemote;
 use crate::{create_file, numbered_lines, sandbox, wait_for_file_command};
 
@@ -91,4 +92,28 @@ fn killed_mirror_of_an_unreachable_task_is_replaced() {
     create_file(&gate);
     assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 4}));
     assert_eq!(remote.output(&id), "one\ntwo\n");
+}
+
+/// ssh connects while the task is recorded, and receives the request only after that.
+#[test]
+fn mirror_that_is_killed_before_the_request_has_sent_nothing() {
+    let sandbox = sandbox();
+    let [calls, received] = ["calls", "received"].map(|name| sandbox.path(name));
+    let script = format!("echo >> {}; exec cat > {}", calls.display(), received.display());
+    let fake = FakeSsh::new(&sandbox, &script);
+    let variable = "SIDING_PAUSE_AT=accepted";
+    // A call that moves the task to the background would continue the shim.
+    let args = ["run", "--budget", "none", "--on", "build", "--env", variable, "--", "true"];
+    let run = fake.siding(&args).spawn();
+    let shim = eventually_some("the shim has stopped", || {
+        let stopped = |pid: &u32| processes::state(*pid) == Some('T');
+        siding_processes(&sandbox).find(stopped).and_then(Process::from_pid)
+    });
+    eventually("ssh was started", || received.exists());
+    shim.kill();
+    let _done = run.wait();
+    let id = sandbox.task_ids().pop().expect("the task is recorded");
+    assert_eq!(show_task(&sandbox, &id)["outcome"]["kind"], "failed_to_start");
+    assert_eq!(std::fs::read_to_string(calls).expect("test path"), "\n", "one call of ssh");
+    assert_eq!(std::fs::read(received).expect("test path"), b"");
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ArrayElement;
+
 /// The options of a job, each with the meaning of the option of sbatch(1) with the same name. `None`
 /// selects the cluster's default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,6 +38,9 @@ pub struct SlurmOptions {
     /// for the state directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
+    /// The job array to which the job belongs, `--array`. Only a workflow sets it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayElement>,
 }
 
 /// Time that the allocation lasts after the deadline and the grace of its task, in milliseconds.
@@ -75,10 +80,11 @@ impl SlurmOptions {
             time_minutes: call.time_minutes.or(self.time_minutes),
             arguments: [self.arguments, call.arguments].concat(),
             directory: call.directory.or(self.directory),
+            array: call.array.or(self.array),
         }
     }
 
-    /// Returns the options of sbatch. `deadline_ms` is the time to the deadline of the task, and
+    /// Returns the options of sbatch, without that of the array. `deadline_ms` is the time to the deadline of the task, and
     /// `grace_ms` its grace.
     #[must_use]
     pub fn sbatch_arguments(&self, deadline_ms: u64, grace_ms: u64) -> Vec<String> {

@@ -28,13 +28,11 @@ use crate::record::Record;
 use crate::signal::Signal;
 use crate::spec::TaskSpec;
 
-use super::protocol::{
-    JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest,
-};
+use super::protocol::{JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use fetch::FetchProgress;
 
-pub use fetch::FetchError;
 use super::translate::{local_record, with_earlier_output};
+pub use fetch::FetchError;
 
 mod job;
 

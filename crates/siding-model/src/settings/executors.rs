@@ -25,12 +25,12 @@ const PROGRAM_ALLOWED: &str =
     "the path of siding on the remote machine, such as `\"/usr/local/bin/siding\"`";
 const PATHS_ALLOWED: &str = "a table of absolute local and remote directories, such as \
     `{ \"/home/me/src\" = \"/srv/src\" }`";
-const WORD_ALLOWED: &str = "a name without spaces, such as `\"gpu\"`, and without `-` at the beginning";
+const WORD_ALLOWED: &str =
+    "a name without spaces, such as `\"gpu\"`, and without `-` at the beginning";
 const NUMBER_ALLOWED: &str = "a number of at least 1";
 const MEMORY_ALLOWED: &str = "an amount of memory, such as `\"8G\"`";
 const TIME_ALLOWED: &str = "a duration of at least a minute, such as `\"2h\"`";
-const ARGUMENTS_ALLOWED: &str =
-    "a list of options of sbatch that siding does not set itself, such as `[\"--qos=high\", \
+const ARGUMENTS_ALLOWED: &str = "a list of options of sbatch that siding does not set itself, such as `[\"--qos=high\", \
      \"--exclusive\"]`";
 const DIRECTORY_ALLOWED: &str = "an absolute path, such as `\"/scratch/me/siding\"`";
 const ENV_ALLOWED: &str = "a list of names of variables, each perhaps with `*` at its end, such as `[\"CI\", \"RUST_*\"]`";
@@ -84,14 +84,14 @@ pub enum BadExecutor {
         name: String,
     },
     /// The table has an unknown key.
-    #[error("unknown key `{key}` of `{name}`; {known}")]
+    #[error("unknown key `{key}` of `{name}`; {}", known_keys(*is_cluster))]
     UnknownKey {
         /// Name of the executor.
         name: String,
         /// The rejected key, made safe to print.
         key: String,
-        /// The keys of executors of this kind, in a sentence.
-        known: &'static str,
+        /// Whether the executor is a Slurm cluster, which has more keys.
+        is_cluster: bool,
     },
     /// A key does not accept its value.
     #[error("`{field}`: `{found}` is not allowed here; write {allowed}")]
@@ -103,6 +103,16 @@ pub enum BadExecutor {
         /// Description of the allowed values, which follows `write` in the message.
         allowed: &'static str,
     },
+}
+
+/// Returns a sentence about the keys of an executor.
+const fn known_keys(is_cluster: bool) -> &'static str {
+    if is_cluster {
+        "the keys of a Slurm cluster are `kind`, `host`, `program`, `paths`, `env`, `partition`, \
+         `account`, `cpus`, `memory`, `gpus`, `nodes`, `time`, `engine_args` and `directory`"
+    } else {
+        "the keys are `kind`, `host`, `program`, `paths`, `env` and `sync`"
+    }
 }
 
 impl Value for Executors {
@@ -208,14 +218,10 @@ impl ExecutorTable<'_> {
         "engine_args",
         "directory",
     ];
-    const KNOWN_KEYS_TEXT: &'static str =
-        "the keys are `kind`, `host`, `program`, `paths`, `env` and `sync`";
-    const KNOWN_SLURM_KEYS_TEXT: &'static str =
-        "the keys of a Slurm cluster are `kind`, `host`, `program`, `paths`, `env`, `partition`, \
-         `account`, `cpus`, `memory`, `gpus`, `nodes`, `time`, `engine_args` and `directory`";
 
     fn read(&self) -> Result<ExecutorSettings, BadExecutor> {
-        let kind = self.text("kind", |kind| [SSH_KIND, SLURM_KIND].contains(&kind), KIND_ALLOWED)?;
+        let kind =
+            self.text("kind", |kind| [SSH_KIND, SLURM_KIND].contains(&kind), KIND_ALLOWED)?;
         let is_slurm = kind.is_some_and(|kind| kind == SLURM_KIND);
         self.check_keys(is_slurm)?;
         let host = self.text("host", is_destination, HOST_ALLOWED)?;
@@ -234,20 +240,24 @@ impl ExecutorTable<'_> {
 
     fn check_keys(&self, is_slurm: bool) -> Result<(), BadExecutor> {
         let kind_keys: &[&str] = if is_slurm { &Self::SLURM_KEYS } else { &Self::SSH_KEYS };
-        let is_known =
-            |key: &str| Self::KEYS.contains(&key) || kind_keys.contains(&key);
+        let is_known = |key: &str| Self::KEYS.contains(&key) || kind_keys.contains(&key);
         let Some(key) = self.table.keys().find(|key| !is_known(key)) else { return Ok(()) };
-        let known = if is_slurm { Self::KNOWN_SLURM_KEYS_TEXT } else { Self::KNOWN_KEYS_TEXT };
-        Err(BadExecutor::UnknownKey { name: self.name.to_owned(), key: printable(key), known })
+        let (name, key) = (self.name.to_owned(), printable(key));
+        Err(BadExecutor::UnknownKey { name, key, is_cluster: is_slurm })
     }
 
     fn slurm_options(&self) -> Result<SlurmOptions, BadExecutor> {
-        let number = |key| self.parsed(key, |text| text.parse().ok().filter(|n| *n > 0), NUMBER_ALLOWED);
+        let number =
+            |key| self.parsed(key, |text| text.parse().ok().filter(|n| *n > 0), NUMBER_ALLOWED);
         Ok(SlurmOptions {
             partition: self.text("partition", is_destination, WORD_ALLOWED)?,
             account: self.text("account", is_destination, WORD_ALLOWED)?,
             cpus: number("cpus")?,
-            memory_mib: self.parsed("memory", |text| parse_memory_mib(text).ok(), MEMORY_ALLOWED)?,
+            memory_mib: self.parsed(
+                "memory",
+                |text| parse_memory_mib(text).ok(),
+                MEMORY_ALLOWED,
+            )?,
             gpus: self.parsed(
                 "gpus",
                 |text| is_destination(text).then(|| text.to_owned()),
@@ -257,6 +267,7 @@ impl ExecutorTable<'_> {
             time_minutes: self.parsed("time", parse_minutes, TIME_ALLOWED)?,
             arguments: self.texts("engine_args", is_job_argument, ARGUMENTS_ALLOWED)?,
             directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
+            array: None,
         })
     }
 
@@ -269,10 +280,9 @@ impl ExecutorTable<'_> {
         allowed: &'static str,
     ) -> Result<Option<T>, BadExecutor> {
         let Some(raw) = self.table.get(key) else { return Ok(None) };
-        let text = match raw {
-            RawValue::Integer(number) => Some(number.to_string()),
-            other => other.as_text().map(str::to_owned),
-        };
+        let number =
+            if let RawValue::Integer(number) = raw { Some(number.to_string()) } else { None };
+        let text = number.or_else(|| raw.as_text().map(str::to_owned));
         let value = text.and_then(|text| parse(&text));
         value.map(Some).ok_or_else(|| self.refuse(key, raw, allowed))
     }
@@ -492,11 +502,19 @@ mod tests {
             ("directory", text("/scratch/me")),
         ]);
         assert_eq!(Executors::read(&raw).map(|executors| executors.raw()), Ok(raw));
-        let short = cluster(&[("memory", text("8GiB")), ("time", text("61s")), ("gpus", RawValue::Integer(1))]);
+        let short = cluster(&[
+            ("memory", text("8GiB")),
+            ("time", text("61s")),
+            ("gpus", RawValue::Integer(1)),
+        ]);
         let long = cluster(&[("memory", text("8192M")), ("time", text("2m")), ("gpus", text("1"))]);
         assert_eq!(Executors::read(&short).map(|executors| executors.raw()), Ok(long));
         for (key, value, part) in [
-            ("cpus", RawValue::Integer(0), "`cluster.cpus`: `0` is not allowed here; write a number"),
+            (
+                "cpus",
+                RawValue::Integer(0),
+                "`cluster.cpus`: `0` is not allowed here; write a number",
+            ),
             ("memory", text("much"), "`much` is not allowed here; write an amount of memory"),
             ("time", text("soon"), "`soon` is not allowed here; write a duration"),
             ("engine_args", text("--x"), "`--x` is not allowed here; write a list of options"),

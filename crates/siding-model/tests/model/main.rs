@@ -10,6 +10,7 @@
 //! - `limits`, `watchdog`: the breaches that a series of samples shows;
 //! - `metrics`: the counts of journals, and the text of the metrics;
 //! - `mirror`: a remote task and its mirror, with a network that breaks at any point;
+//! - `job_mirror`: a job in a cluster and its mirror, with interruptions of both at any point;
 //! - `remote_input`: the standard input of a remote task, over such a network;
 //! - `otlp`: the spans of tasks, and the entries for the journal of systemd;
 //! - `prompts`: the detection of prompts in the last lines of output;
@@ -25,6 +26,7 @@ mod damaged_journals;
 mod evidence;
 mod fixture_records;
 mod fixtures;
+mod job_mirror;
 mod journal;
 mod lifecycle;
 mod limits;

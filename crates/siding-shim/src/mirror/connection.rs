@@ -1,9 +1,11 @@
 //! The connection of a mirror: starts ssh, passes the messages to the state machine, and carries out
 //! its actions.
 
+use std::io;
 use std::process::Stdio;
 
 use siding_core::remote::{ProgramCopy, ssh};
+use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::executor::RemoteExecutor;
 use siding_model::process::MonotonicMs;
@@ -28,8 +30,18 @@ pub(super) struct MirrorConnection {
     /// The program to copy, unless the executor names an installed one.
     copy: Option<ProgramCopy>,
     link: Option<(RemoteLink, Purpose)>,
+    /// The ssh that the next attempt to connect uses, if it was started in advance.
+    started_link: Option<StartedLink>,
     /// Schedules the attempts to connect.
     backoff: CheckBackoff,
+}
+
+/// The result of starting ssh, which has not received a request.
+#[derive(Debug)]
+struct StartedLink {
+    link: io::Result<RemoteLink>,
+    /// Whether another task had opened a connection before.
+    is_shared: bool,
 }
 
 /// The purpose of a running ssh.
@@ -42,7 +54,24 @@ enum Purpose {
 
 impl MirrorConnection {
     pub(super) const fn new(executor: RemoteExecutor, copy: Option<ProgramCopy>) -> Self {
-        Self { executor, copy, link: None, backoff: new_backoff() }
+        Self { executor, copy, link: None, started_link: None, backoff: new_backoff() }
+    }
+
+    /// Starts ssh for the first attempt to connect, so that it connects while the task is recorded.
+    /// `root` is the state directory.
+    pub(super) fn start_in_advance(&mut self, root: &StateDir) {
+        self.started_link = Some(self.start_link(root));
+    }
+
+    fn start_link(&self, root: &StateDir) -> StartedLink {
+        let Self { executor, copy, .. } = self;
+        // ssh may create the shared connection, so this check comes first.
+        let is_shared = ssh::has_shared_connection(executor);
+        let mut command = match executor.destination {
+            Some(_) => ssh::serve_command(executor, copy.as_ref()),
+            None => ssh::local_serve_command(root, executor),
+        };
+        StartedLink { link: RemoteLink::start(&mut command), is_shared }
     }
 
     /// Returns the running ssh.
@@ -152,13 +181,10 @@ impl Mirror {
     }
 
     fn connect(&mut self) {
-        let MirrorConnection { executor, copy, .. } = &self.connection;
-        let is_shared = ssh::has_shared_connection(executor);
-        let mut command = match executor.destination {
-            Some(_) => ssh::serve_command(executor, copy.as_ref()),
-            None => ssh::local_serve_command(self.task.root(), executor),
-        };
-        match RemoteLink::start(&mut command) {
+        let started = self.connection.started_link.take();
+        let StartedLink { link, is_shared } =
+            started.unwrap_or_else(|| self.connection.start_link(self.task.root()));
+        match link {
             Ok(link) => {
                 self.connection.link = Some((link, Purpose::Follow));
                 self.step(|machine, context| machine.on_connected(context, is_shared));

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use siding_core::remote::ProgramCopy;
 use siding_core::store::journal_file::{self, JournalFile};
-use siding_core::store::task_files;
+use siding_core::store::{StateDir, task_files};
 use siding_core::sys::{clock, file, process, system_info, unix_socket};
 use siding_core::task::launch::{ShimFds, TaskPayload};
 use siding_model::executor::RemoteExecutor;
@@ -61,6 +61,9 @@ fn prepare(id: TaskId, shim: Shim, mut handed: ShimFds) -> Result<Mirror, StartE
     failpoints::arm_from_task_environment(&environment);
     let unsent = unsent_task(&spec, &environment);
     check_request_size(&unsent).map_err(failed_to("send the command"))?;
+    // Dropping the connection ends ssh if the task cannot be recorded.
+    let mut connection = new_connection(&spec, &dirs.root)?;
+    connection.start_in_advance(&dirs.root);
     let accepted = AcceptedTask {
         format: NEWEST_FORMAT,
         boot: shim.boot.clone(),
@@ -85,7 +88,20 @@ fn prepare(id: TaskId, shim: Shim, mut handed: ShimFds) -> Result<Mirror, StartE
         .map_err(failed_to("write the journal"))?;
     failpoints::pause_at("accepted");
     let files = MirrorFiles { state, journal, output, listener, input };
-    assemble(shim, dirs, files, Some(unsent))
+    Ok(assemble(shim, dirs, files, connection, Some(unsent)))
+}
+
+/// Returns the connection to the executor of a task, without a running ssh.
+fn new_connection(spec: &TaskSpec, root: &StateDir) -> Result<MirrorConnection, StartError> {
+    let missing = || failed_to("find the executor")(io::ErrorKind::InvalidData.into());
+    let executor: RemoteExecutor = *spec.executor.clone().ok_or_else(missing)?;
+    let copy = match executor.program {
+        Some(_) => None,
+        None => Some(
+            ProgramCopy::of_running_program(root).map_err(failed_to("read the program to copy"))?,
+        ),
+    };
+    Ok(MirrorConnection::new(executor, copy))
 }
 
 /// Rejects a task whose request would never fit into the pipe to ssh.
@@ -193,7 +209,9 @@ fn resume(
     notify(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
     let is_loss_recorded = state.remote.as_ref().is_some_and(|remote| remote.is_input_lost);
     let input = MirrorInput::take_over(state.spec.stdin, is_loss_recorded, runtime_dir(&dirs)?);
-    assemble(shim, dirs, MirrorFiles { state, journal, output, listener, input }, None)
+    let connection = new_connection(&state.spec, &dirs.root)?;
+    let files = MirrorFiles { state, journal, output, listener, input };
+    Ok(assemble(shim, dirs, files, connection, None))
 }
 
 fn runtime_dir(dirs: &TaskDirs) -> Result<BorrowedFd<'_>, StartError> {
@@ -218,18 +236,11 @@ fn assemble(
     shim: Shim,
     dirs: TaskDirs,
     files: MirrorFiles,
+    connection: MirrorConnection,
     unsent: Option<UnsentTask>,
-) -> Result<Mirror, StartError> {
+) -> Mirror {
     let MirrorFiles { state, journal, output, listener, input } = files;
-    let missing = || failed_to("find the executor")(io::ErrorKind::InvalidData.into());
-    let executor: RemoteExecutor = *state.spec.executor.clone().ok_or_else(missing)?;
-    let copy = match executor.program {
-        Some(_) => None,
-        None => Some(
-            ProgramCopy::of_running_program(&dirs.root)
-                .map_err(failed_to("read the program to copy"))?,
-        ),
-    };
+    let executor = connection.executor();
     let facts = ExecutorFacts {
         name: executor.name.clone(),
         program: executor.program.clone(),
@@ -240,19 +251,19 @@ fn assemble(
         }),
     };
     let lease = Lease::acquire(&dirs.root, &state.spec);
-    Ok(Mirror {
+    Mirror {
         task: TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal)),
         output,
         clients: Clients::new(listener),
         lease,
         signals: shim.signals,
         machine: MirrorMachine::new(facts, unsent),
-        connection: MirrorConnection::new(executor, copy),
+        connection,
         input,
         unstored: None,
         deferred: Vec::new(),
         fetch: None,
         forwarded: Vec::new(),
         is_told_to_exit: false,
-    })
+    }
 }

@@ -65,12 +65,17 @@ pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     Ok(time)
 }
 
-/// Validates the name of an executor. Whether the settings have one of this name is checked when the
-/// step starts.
+/// Validates the name of an executor, which `:PARTITION` may follow. Whether the settings have an
+/// executor of this name is checked when the step starts.
 pub(super) fn parse_executor(name: &str) -> Result<String, String> {
-    if !is_executor_name(name) {
+    let (executor, partition) = match name.split_once(':') {
+        Some((executor, partition)) => (executor, Some(partition)),
+        None => (name, None),
+    };
+    if !is_executor_name(executor) || partition.is_some_and(str::is_empty) {
         return Err(format!(
-            "`on`: `{}` is not the name of an executor; write 1 to 40 letters, digits, `-` and `_`",
+            "`on`: `{}` is not the name of an executor; write 1 to 40 letters, digits, `-` and \
+             `_`, and for a Slurm cluster perhaps `:PARTITION` after them",
             one_line(name, 60)
         ));
     }

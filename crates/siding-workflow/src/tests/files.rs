@@ -21,7 +21,7 @@ id = "test"
 needs = ["build"]
 run = "make test OS=$MATRIX_OS"
 retries = 2
-on = "build-1"
+on = "slurm:gpu"
 matrix = { py = [3, "3.12"], os = ["a", "b c"] }
 env = { CI = "2", WHERE = "on {{os}}" }
 
@@ -44,7 +44,9 @@ fn an_example_file_is_parsed_completely() {
     assert_eq!(plan.timeout.map(|time| time.as_secs()), Some(7200));
     let test = &plan.steps()[3];
     assert_eq!((test.needs.as_slice(), test.retries, test.layer), (&[0][..], 2, 1));
-    assert_eq!(test.on.as_deref(), Some("build-1"));
+    assert_eq!(test.on.as_deref(), Some("slurm:gpu"));
+    let file_steps: Vec<usize> = plan.steps().iter().map(|step| step.file_step).collect();
+    assert_eq!(file_steps, [0, 1, 1, 1, 1, 2]);
     let env: Vec<(&str, &str)> =
         test.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let wanted = [("CI", "2"), ("WHERE", "on b c"), ("MATRIX_OS", "b c"), ("MATRIX_PY", "3")];
@@ -85,6 +87,7 @@ fn mistakes_are_reported_with_the_allowed_values() {
         (run("prompt = \"y\""), "not both"),
         (run("model = \"y\""), "`model` requires `prompt`"),
         (run("on = \"me@build\""), "`me@build` is not the name of an executor"),
+        (run("on = \"slurm:\""), "`slurm:` is not the name of an executor"),
         (step("prompt = \"y\"\non = \"build\""), "`on` requires `run`"),
         (run("matrix = { x = [] }"), "write 1 to 100"),
         (run("matrix = { x = [3.1] }"), "write `3.1` in quotes"),

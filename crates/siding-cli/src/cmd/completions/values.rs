@@ -163,7 +163,9 @@ fn session_candidates(root: &StateDir) -> Vec<CompletionCandidate> {
 
 /// Returns this machine and the executors of the settings, with their destinations.
 fn executor_candidates(executors: &Executors) -> Vec<CompletionCandidate> {
-    let remote = executors.iter().map(|(name, executor)| describe(name, executor.host.as_deref().unwrap_or("Slurm on this machine")));
+    let remote = executors.iter().map(|(name, executor)| {
+        describe(name, executor.host.as_deref().unwrap_or("Slurm on this machine"))
+    });
     std::iter::once(describe(LOCAL_EXECUTOR, "this machine")).chain(remote).collect()
 }
 

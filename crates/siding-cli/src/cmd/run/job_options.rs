@@ -43,6 +43,7 @@ impl JobArgs {
             time_minutes: time,
             arguments: engine_arg,
             directory: None,
+            array: None,
         }
     }
 }

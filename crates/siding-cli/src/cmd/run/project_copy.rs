@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use siding_core::remote::SyncPlan;
 use siding_core::store::StateDir;
 use siding_core::task::run::ExecutorChoice;
 use siding_core::task::run::request::WorkingDirectory;
@@ -77,7 +78,7 @@ impl CopyArgs {
         if !self.copies_project() {
             return Ok(executor);
         }
-        let plan = executor.plan_sync(cwd, &self.sync_path)?;
+        let plan = SyncPlan::for_executor(&executor, cwd, &self.sync_path)?;
         let columns = stderr::terminal_columns().filter(|_| is_person);
         if let Some(columns) = columns {
             let files = if plan.file_count() == 1 { "file" } else { "files" };

@@ -5,7 +5,9 @@ use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::process::UnixMs;
 use siding_model::record::{EndedProcess, StopReport, Survivor};
 use siding_model::signal::Signal;
-use siding_model::task_view::{PhaseName, PlacementKind, PlacementView, UnreachableView};
+use siding_model::task_view::{
+    PhaseName, PlacementKind, PlacementView, QueuedView, UnreachableView,
+};
 use siding_model::text::one_line;
 
 use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_breach, sample_process};
@@ -82,6 +84,25 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert!(text.contains("in the background (usually takes 4m 10s)\n"), "{text}");
     let asked = persons_text(&with_reason(Some(BackgroundReason::Asked)));
     assert!(asked.starts_with("running in the background\nsiding wait, "), "{asked}");
+}
+
+#[test]
+fn the_place_in_a_queue_is_explained() {
+    let queued = QueuedView {
+        job_id: Some("7".to_owned()),
+        state: "PENDING".to_owned(),
+        reason: Some("Resources\u{1b}[2J".to_owned()),
+        expected_start: None,
+    };
+    let view = TaskView {
+        phase: PhaseName::Starting,
+        executor: Some("lab".to_owned()),
+        queued: Some(queued),
+        ..running_task()
+    };
+    let text = advice_text(&view);
+    let begin = "it waits in the queue of lab (job 7, PENDING (Resources\\e[2J)), and its deadline";
+    assert!(text.starts_with(begin), "{text}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ mod tests {
         let text = screen(&view);
         assert!(text.starts_with("b-4k7q0n2m8x5t  queued\n"), "{text}");
         assert!(text.contains("none yet: it counts from the start of the job"), "{text}");
-        let line = "queued       job 7, PENDING (Resources), expected to start at 2025-11-21T22:41";
+        let line = "queued       job 7, PENDING (Resources), expected to start at\n             2025-11-21T22:41";
         assert!(text.contains(line), "{text}");
         assert!(!text.contains("restarts"), "{text}");
         view.restarts = 2;

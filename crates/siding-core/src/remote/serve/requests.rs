@@ -30,7 +30,9 @@ impl RequestReader {
 
     /// Returns the next request, with the bytes that follow it; `None` until more bytes are
     /// received.
-    pub(in super::super) fn next_request(&mut self) -> Result<Option<(RemoteRequest, Vec<u8>)>, ServeError> {
+    pub(in super::super) fn next_request(
+        &mut self,
+    ) -> Result<Option<(RemoteRequest, Vec<u8>)>, ServeError> {
         if self.incomplete.is_none() {
             self.incomplete = self.next_line()?;
         }

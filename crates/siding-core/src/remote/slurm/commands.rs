@@ -6,11 +6,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use siding_model::executor::format_array_indexes;
 use siding_model::id::TaskId;
 use siding_model::shell_words::quote_word;
 use siding_model::slurm::{JobPhase, JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE};
 
 use super::super::ssh;
+use super::array_spool::ArraySpool;
 use super::node::JOB_ARGUMENT;
 
 /// Time after which a command is ended, and the time after which it is then killed, in seconds.
@@ -71,6 +73,11 @@ pub(super) fn job_name(id: TaskId) -> String {
     format!("siding-{id}")
 }
 
+/// Returns the name of the jobs of an array.
+pub(super) fn array_job_name(array_name: &str) -> String {
+    format!("siding-{array_name}")
+}
+
 /// Submits a job that executes `program` for the spool directory of a task. Returns the number of the
 /// job.
 pub(super) fn submit(
@@ -79,17 +86,44 @@ pub(super) fn submit(
     spool: &Path,
     options: &[String],
 ) -> Result<String, SlurmError> {
+    let directory = quote_word(&spool.to_string_lossy());
+    let output = spool.join(super::spool::BATCH_OUTPUT_FILE);
+    run_sbatch(&job_name(id), &output, &batch_script(program, &directory), options)
+}
+
+/// Submits the elements of an array with one call. Returns the number of the array.
+pub(super) fn submit_array(
+    name: &str,
+    program: &Path,
+    array: &ArraySpool,
+    indexes: &[u32],
+    options: &[String],
+) -> Result<String, SlurmError> {
+    let directory = quote_word(&array.path().to_string_lossy());
+    let script = batch_script(program, &format!("{directory}/\"$SLURM_ARRAY_TASK_ID\""));
+    let own_option = format!("--array={}", format_array_indexes(indexes));
+    let options = [options, &[own_option]].concat();
+    run_sbatch(&array_job_name(name), &array.batch_output(), &script, &options)
+}
+
+/// Returns a batch script that executes `program` for a spool directory, which is a word of sh(1).
+fn batch_script(program: &Path, directory: &str) -> String {
+    let program = quote_word(&program.to_string_lossy());
+    format!("#!/bin/sh\nexec {program} {JOB_ARGUMENT} {directory}\n")
+}
+
+fn run_sbatch(
+    name: &str,
+    output: &Path,
+    script: &str,
+    options: &[String],
+) -> Result<String, SlurmError> {
     let mut command = slurm_command("sbatch");
     // A job that Slurm runs again after a failure of its node would run the command twice.
     command.args(["--parsable", "--no-requeue", "--input=/dev/null", "--chdir=/"]);
-    command.arg(format!("--job-name={}", job_name(id)));
-    command.arg(format!("--output={}", spool.join(super::spool::BATCH_OUTPUT_FILE).display()));
+    command.arg(format!("--job-name={name}"));
+    command.arg(format!("--output={}", output.display()));
     command.args(options);
-    let script = format!(
-        "#!/bin/sh\nexec {} {JOB_ARGUMENT} {}\n",
-        quote_word(&program.to_string_lossy()),
-        quote_word(&spool.to_string_lossy())
-    );
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed = |error: std::io::Error| SlurmError { why: error.to_string(), is_ambiguous: false };
     let mut sbatch = command.spawn().map_err(failed)?;

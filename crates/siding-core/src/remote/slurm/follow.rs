@@ -1,6 +1,7 @@
 //! The side of the submitting machine: submits the job of a task, and copies the records and the
 //! output of the task to its mirror.
 
+mod array;
 mod attempt;
 mod requests;
 mod submit;
@@ -23,6 +24,7 @@ use super::spool::{Attempt, FinishReport, JobSpool, SpoolBase, SpooledTask};
 use crate::store::StateDir;
 use crate::sys::{clock, poll};
 
+use array::CollectedElements;
 use attempt::AttemptCopy;
 
 /// Time between two questions about a job that runs, in milliseconds. The cluster itself notices the
@@ -69,6 +71,8 @@ pub(in super::super) struct JobFollower<'r> {
     /// The last status that was sent.
     status: Option<JobStatus>,
     node_link: Option<NodeLink>,
+    /// The elements of the job's array; `None` until this job was added.
+    collected: Option<CollectedElements>,
     /// The time at which the job is cancelled, because its node has not carried out a stop.
     cancel_at: Option<MonotonicMs>,
     /// The time at which the end of the job or of the command was first seen, while the other one is
@@ -119,6 +123,7 @@ impl<'r> JobFollower<'r> {
             missing_since: None,
             status: None,
             node_link: None,
+            collected: None,
             cancel_at: None,
             ending_since: None,
             next_query: now,
@@ -182,6 +187,7 @@ impl<'r> JobFollower<'r> {
             return self.finish(JobEnd::NotStarted { why });
         }
         let Some(node) = attempt.node() else { return Ok(Observation::Unchanged) };
+        self.adopt_running_job(&node)?;
         let set_ended = || self.spool.set_ended(None);
         let has_news = self.copy.send_news(&attempt, self.id, &node, set_ended)?;
         if self.has_ended_by_itself(&attempt) {
@@ -371,16 +377,14 @@ impl<'r> JobFollower<'r> {
                 why: format!("Slurm no longer knows job {job_id}, and its record lacks the end"),
             },
         };
-        self.finish(match end {
-            JobEnd::Lost { why } if never_ran => {
-                let message = self.spool.batch_message();
-                let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
-                JobEnd::NotStarted {
-                    why: format!("siding did not run on the node: {why}{message}"),
-                }
-            }
-            end => end,
-        })
+        let JobEnd::Lost { why } = end else { return self.finish(end) };
+        if !never_ran {
+            return self.finish(JobEnd::Lost { why });
+        }
+        let message = self.batch_message();
+        let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
+        let why = format!("siding did not run on the node: {why}{message}");
+        self.finish(JobEnd::NotStarted { why })
     }
 
     /// Sends the end. The mirror ends this process when it has received it.

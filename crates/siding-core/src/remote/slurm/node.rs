@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
+use siding_model::executor::element_job_id;
 use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
 use siding_model::protocol::ShimRequest;
@@ -15,6 +16,7 @@ use siding_model::slurm::CLUSTER_REQUESTER;
 use super::spool::{Attempt, FinishReport, JobSpool, NodeInfo, SpooledTask};
 use crate::net::policy;
 use crate::store::StateDir;
+use crate::sys::process::ReapResult;
 use crate::sys::signals::SignalFd;
 use crate::sys::{clock, poll, process, system_info};
 use crate::task::launch::IdleShim;
@@ -49,7 +51,8 @@ pub enum JobError {
     Watch(#[from] WatchError),
 }
 
-/// Runs the task of a job, and waits for its end. `spool` is the directory of the job. New shims
+/// Runs the task of a job, and waits for its end. `spool` is the directory of the job, or a link to
+/// it in the directory of an array. New shims
 /// execute `program`. Returns the exit code for Slurm, which is that of the command, or `128+n` after
 /// signal n. If another job runs the task already, does nothing and returns 0.
 ///
@@ -61,7 +64,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         let path = spool.to_owned();
         move |source| JobError::Io { doing, path, source }
     };
-    let job = JobSpool::from_path(spool.to_owned());
+    let job = JobSpool::from_path(std::fs::read_link(spool).unwrap_or_else(|_| spool.to_owned()));
     let SpooledTask { spec, env } = job.task().map_err(io_error("read the request"))?;
     let attempt = job.attempt(restart_count());
     match attempt.claim() {
@@ -69,9 +72,13 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         result => result.map_err(io_error("create the directory of the attempt"))?,
     }
     // A shim starts with no signal blocked.
-    let signals = SignalFd::block(&[Signal::TERM]).map_err(io_error("block signals"))?;
+    let signals =
+        SignalFd::block(&[Signal::TERM, Signal::CHLD]).map_err(io_error("block signals"))?;
     let machine = system_info::hostname();
-    let node = NodeInfo { machine, now: clock::monotonic_now(), wall: clock::unix_now() };
+    let (now, wall) = (clock::monotonic_now(), clock::unix_now());
+    let srun_job_id = std::env::var("SLURM_JOB_ID").ok();
+    let job_id = own_element_job_id().or_else(|| srun_job_id.clone());
+    let node = NodeInfo { machine, now, wall, job_id, srun_job_id };
     attempt.set_node(&node).map_err(io_error("record the node"))?;
     // Slurm recognizes the processes of a job by their ancestors if the cluster has no control
     // groups, and a shim is an orphan.
@@ -118,6 +125,12 @@ fn restart_count() -> u32 {
     std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
+/// Returns the number of this job in the array to which it belongs; `None` if it belongs to none.
+fn own_element_job_id() -> Option<String> {
+    let array_job_id = std::env::var("SLURM_ARRAY_JOB_ID").ok()?;
+    Some(element_job_id(&array_job_id, std::env::var("SLURM_ARRAY_TASK_ID").ok()?))
+}
+
 fn refuse(attempt: &Attempt, why: &str) -> io::Result<u8> {
     attempt.set_refusal(why)?;
     Ok(NOT_STARTED)
@@ -132,6 +145,12 @@ fn exit_code(state: &TaskState) -> u8 {
         Some(Outcome::FailedToStart { .. }) | None => NOT_STARTED,
         Some(_) => 1,
     }
+}
+
+/// Reaps the children that have exited. The processes of a task whose shim was killed are children of
+/// this subreaper, and an unreaped one would count as a living process of the task.
+fn reap_orphans() {
+    while let Ok(ReapResult::Child { .. }) = process::reap_one() {}
 }
 
 /// Waits for the end of a task, and stops it when Slurm ends the job.
@@ -153,7 +172,11 @@ impl TaskWaiter<'_> {
                 doing,
                 source,
             })?;
-            if self.signals.read_pending().contains(&Signal::TERM) && !self.is_stopped {
+            let pending = self.signals.read_pending();
+            if pending.contains(&Signal::CHLD) {
+                reap_orphans();
+            }
+            if pending.contains(&Signal::TERM) && !self.is_stopped {
                 self.is_stopped = true;
                 self.stop()?;
             }

@@ -9,7 +9,7 @@
 //! | `ended` | submitting machine | the end of the job, if the records of the attempt lack it |
 //! | `slurm.out` | Slurm | messages of the batch script, if siding cannot be executed |
 //! | `attempt-N/` | node | the state directory of attempt N |
-//! | `attempt-N/node` | node | the node and its clocks |
+//! | `attempt-N/node` | node | the node, its clocks and the number of the job |
 //! | `attempt-N/refused` | node | the reason why the task was not started |
 //! | `attempt-N/finished` | node | the task has ended, and whether Slurm has ended the job before |
 
@@ -21,11 +21,13 @@ use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use siding_model::executor::ArrayElement;
 use siding_model::id::TaskId;
 use siding_model::mirror::JobEnd;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::spec::TaskSpec;
 
+use super::array_spool::{ARRAY_DIR_PREFIX, ArraySpool};
 use crate::store::StateDir;
 use crate::sys::{file, process};
 
@@ -61,6 +63,12 @@ pub(super) struct NodeInfo {
     pub(super) machine: String,
     pub(super) now: MonotonicMs,
     pub(super) wall: UnixMs,
+    /// The number of the job, as squeue(1) prints it.
+    #[serde(default)]
+    pub(super) job_id: Option<String>,
+    /// The number of the job for srun(1), which knows no elements of arrays.
+    #[serde(default)]
+    pub(super) srun_job_id: Option<String>,
 }
 
 /// The report of the node about a task that has ended.
@@ -112,6 +120,12 @@ impl SpoolBase {
         JobSpool { path: self.path.join(id.to_string()) }
     }
 
+    /// Returns the directory of the array to which an element belongs, whether or not it exists.
+    pub(super) fn array(&self, element: ArrayElement) -> ArraySpool {
+        let name = format!("{ARRAY_DIR_PREFIX}{}", element.array_name());
+        ArraySpool::from_path(self.path.join(name))
+    }
+
     /// Removes the spool directories of jobs that ended long ago.
     pub(super) fn remove_expired(&self) {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return };
@@ -119,7 +133,10 @@ impl SpoolBase {
             let modified =
                 entry.path().join(ENDED_FILE).metadata().and_then(|facts| facts.modified());
             let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-            if age.is_some_and(|age| age > RETENTION) {
+            let is_array = entry.file_name().to_string_lossy().starts_with(ARRAY_DIR_PREFIX);
+            let is_old_array =
+                || is_array && ArraySpool::from_path(entry.path()).is_expired(RETENTION);
+            if age.is_some_and(|age| age > RETENTION) || is_old_array() {
                 let _best_effort = std::fs::remove_dir_all(entry.path());
             }
         }
@@ -283,7 +300,7 @@ impl Attempt {
     }
 }
 
-fn create_private_directory(path: &Path, is_existing_allowed: bool) -> io::Result<()> {
+pub(super) fn create_private_directory(path: &Path, is_existing_allowed: bool) -> io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).recursive(is_existing_allowed).create(path)
 }
 
@@ -294,7 +311,7 @@ fn is_private(path: &Path) -> io::Result<bool> {
     Ok(facts.is_dir() && is_own && facts.mode() & 0o022 == 0)
 }
 
-fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     let name = path.file_name().unwrap_or_default();
     let dir = file::open_directory(path.parent().unwrap_or(Path::new("/")))?;
     let fd = file::open_at(&dir, name, file::OpenMode::Read)?;
@@ -303,7 +320,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
 }
 
 /// Replaces a file in one step, so that a reader on another machine finds the whole content.
-fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     let dir = file::open_directory(dir)?;
     let temporary = format!("{name}.{}", std::process::id());
     let _stale = file::remove(&dir, &temporary);
@@ -327,7 +344,13 @@ mod tests {
         let error = attempt.claim().expect_err("another job has claimed it");
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(spool.newest_attempt(), None);
-        let node = NodeInfo { machine: "n1".to_owned(), now: MonotonicMs(1), wall: UnixMs(2) };
+        let node = NodeInfo {
+            machine: "n1".to_owned(),
+            now: MonotonicMs(1),
+            wall: UnixMs(2),
+            job_id: None,
+            srun_job_id: None,
+        };
         attempt.set_node(&node).expect("own directory");
         assert_eq!(spool.newest_attempt(), Some(1));
         assert_eq!(attempt.refusal(), None);

@@ -1,7 +1,5 @@
 //! The remote machine on which a new task runs.
 
-use std::path::{Path, PathBuf};
-
 use siding_model::executor::{
     ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SLURM_EXECUTOR, SSH_VARIABLES, SlurmOptions,
 };
@@ -12,7 +10,6 @@ use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 use super::error::RunError;
 use super::request::WorkingDirectory;
 use super::stdin::TaskStdin;
-use crate::remote::{SyncError, SyncPlan};
 
 /// No executor of the settings has the requested name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,20 +99,6 @@ impl ExecutorChoice {
         Ok(self)
     }
 
-    /// Lists the files of the project that contains the working directory, to copy them to the
-    /// machine. `extra` are paths to be copied in addition, relative to that directory.
-    ///
-    /// # Errors
-    ///
-    /// [`SyncError`].
-    pub fn plan_sync(
-        &self,
-        local: &WorkingDirectory,
-        extra: &[PathBuf],
-    ) -> Result<SyncPlan, SyncError> {
-        SyncPlan::new(self.to_remote(), &self.settings, Path::new(local.as_str()), extra)
-    }
-
     /// Sets the working directory on the machine, to which the project was copied.
     #[must_use]
     pub fn in_directory(self, directory: String) -> Self {
@@ -135,8 +118,15 @@ impl ExecutorChoice {
         self.settings.host.is_none()
     }
 
+    /// Returns the settings of the executor.
+    #[must_use]
+    pub const fn settings(&self) -> &ExecutorSettings {
+        &self.settings
+    }
+
     /// Returns the executor as the task records it.
-    pub(super) fn to_remote(&self) -> RemoteExecutor {
+    #[must_use]
+    pub fn to_remote(&self) -> RemoteExecutor {
         remote_executor(&self.name, &self.settings)
     }
 

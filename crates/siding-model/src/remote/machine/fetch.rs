@@ -347,12 +347,15 @@ mod tests {
                 wall: UnixMs(9),
             };
             let actions = step(&mut self.machine, context);
-            for action in &actions {
+            let records = actions.iter().filter_map(|action| {
                 if let MirrorAction::Record(records) = action {
-                    for record in records {
-                        self.state.apply(record.clone()).expect("it follows");
-                    }
+                    Some(records.clone())
+                } else {
+                    None
                 }
+            });
+            for record in records.flatten().collect::<Vec<_>>() {
+                self.state.apply(record).expect("it follows");
             }
             actions
         }

@@ -55,9 +55,9 @@ impl JobFollower<'_> {
         let link = match self.node_link.take() {
             Some(link) => link,
             None => {
-                let job_id = self.job_id.as_deref().ok_or(io::ErrorKind::NotFound)?;
+                let job_id = self.srun_job_id().ok_or(io::ErrorKind::NotFound)?;
                 let program = self.program().map_err(io::Error::other)?;
-                NodeLink::start(self.id, job_id, &program, self.attempt().path())?
+                NodeLink::start(self.id, &job_id, &program, self.attempt().path())?
             }
         };
         Ok(self.node_link.insert(link))

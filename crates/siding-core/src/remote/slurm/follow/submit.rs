@@ -1,5 +1,6 @@
 //! Submits the job of a task, once.
 
+use std::io;
 use std::path::PathBuf;
 
 use siding_model::mirror::{JobEnd, JobStatus};
@@ -20,6 +21,12 @@ impl JobFollower<'_> {
     /// Submits the job. If an earlier attempt to do so got no answer, looks for the job by its name
     /// first. Two jobs for one task would do no harm, because only one of them can claim it.
     pub(super) fn submit(&mut self) -> Result<Observation, ServeError> {
+        let array = self.request.options.array.filter(|_| !self.spool.may_be_submitted());
+        if let Some(element) = array
+            && let Some(observation) = self.submit_in_array(element)?
+        {
+            return Ok(observation);
+        }
         let now = clock::monotonic_now();
         if self.status.is_some() && now < self.next_query {
             return Ok(Observation::Unchanged);
@@ -41,12 +48,10 @@ impl JobFollower<'_> {
         if let Some(by) = self.spool.stop_requester() {
             return self.finish(JobEnd::Cancelled { by });
         }
-        let task = match self.spool.task() {
-            Ok(task) => task,
+        let options = match self.sbatch_arguments() {
+            Ok(options) => options,
             Err(error) => return end_unstarted(format!("its request is lost: {error}")),
         };
-        let options = &self.request.options;
-        let options = options.sbatch_arguments(task.spec.deadline_ms, task.spec.grace_ms);
         let program = self.program()?;
         self.spool.set_submitting()?;
         match commands::submit(self.id, &program, self.spool.path(), &options) {
@@ -62,11 +67,20 @@ impl JobFollower<'_> {
         }
     }
 
-    fn record_job(&mut self, job_id: &str) -> Result<Observation, ServeError> {
+    /// Returns the options of sbatch for the job, without that of an array.
+    pub(super) fn sbatch_arguments(&self) -> io::Result<Vec<String>> {
+        let spec = self.spool.task()?.spec;
+        Ok(self.request.options.sbatch_arguments(spec.deadline_ms, spec.grace_ms))
+    }
+
+    pub(super) fn record_job(&mut self, job_id: &str) -> Result<Observation, ServeError> {
         self.spool.set_job_id(job_id)?;
         self.job_id = Some(job_id.to_owned());
         self.since = clock::unix_now();
-        self.next_query = clock::monotonic_now().plus_ms(FIRST_QUERY_MS);
+        let now = clock::monotonic_now();
+        self.next_query = now.plus_ms(FIRST_QUERY_MS);
+        // A stop that arrived before the submission is carried out before the job starts.
+        self.cancel_at = self.cancel_at.map(|_| now);
         self.send_status(JobStatus {
             job_id: self.job_id.clone(),
             state: "PENDING".to_owned(),
@@ -86,13 +100,13 @@ impl JobFollower<'_> {
     }
 }
 
-fn end_unstarted(why: String) -> Result<Observation, ServeError> {
+pub(super) fn end_unstarted(why: String) -> Result<Observation, ServeError> {
     send(&RemoteMessage::JobEnded { end: JobEnd::NotStarted { why } })?;
     Ok(Observation::Finished)
 }
 
 /// Returns the status of a job that the cluster has not accepted yet.
-fn unsubmitted_status(reason: String) -> JobStatus {
+pub(super) fn unsubmitted_status(reason: String) -> JobStatus {
     let state = "SUBMITTING".to_owned();
     JobStatus { job_id: None, state, reason: Some(reason), expected_start: None }
 }
