@@ -201,7 +201,7 @@ fn a_command_runs_once_if_the_controller_hangs_during_its_submission() {
 
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
-fn a_task_that_cannot_be_submitted_leaves_nothing() {
+fn a_task_that_cannot_be_submitted_leaves_no_request() {
     let sandbox = sandbox();
     let cluster = SlurmCluster::start(&sandbox);
     cluster.stop_controller();
@@ -212,7 +212,8 @@ fn a_task_that_cannot_be_submitted_leaves_nothing() {
     assert_eq!(view["outcome"]["kind"], "failed_to_start", "{done}");
     let error = view["outcome"]["error"].as_str().expect("a text");
     assert!(error.contains("Unable to contact slurm controller"), "{error}");
-    assert!(!cluster.job_directory(&id).exists(), "the request has the variables of the command");
+    let request = cluster.job_directory(&id).join("request");
+    assert!(!request.exists(), "it has the variables of the command");
     cluster.start_controller();
     // A later job shows that the cluster starts jobs again.
     let later = cluster.start_task(&[], "true");

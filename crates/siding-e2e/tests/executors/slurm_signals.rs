@@ -84,9 +84,7 @@ fn a_stop_before_the_cluster_has_the_job_submits_nothing() {
 fn a_directory_of_jobs_that_cannot_be_used_fails_the_start() {
     let sandbox = sandbox();
     let cluster = SlurmCluster::start(&sandbox);
-    let path = sandbox.home().join(".config/siding/config.toml");
-    let settings = std::fs::read_to_string(&path).expect("the settings of the cluster");
-    std::fs::write(&path, settings + "directory = \"/proc/siding\"\n").expect("test directory");
+    cluster.write_settings("directory = \"/proc/siding\"\n");
     let done = cluster.run(&["--budget", "none"], "true").run();
     let outcome = &done.json()["outcome"];
     assert_eq!(outcome["kind"], "failed_to_start", "{done}");
