@@ -54,7 +54,7 @@ fn a_cluster_without_a_host_lists_its_tasks_of_this_machine() {
         let tasks = list.as_array().expect("a list").iter();
         tasks.map(|task| task["task_id"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(list("cluster"), [job.clone()]);
+    assert_eq!(list("cluster"), std::slice::from_ref(&job));
     assert!(list("slurm").is_empty());
     let all = list("all");
     assert!(all.len() == 2 && all.contains(&local) && all.contains(&job), "{all:?}");

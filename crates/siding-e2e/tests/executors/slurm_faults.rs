@@ -75,17 +75,6 @@ fn serving_process(cluster: &SlurmCluster<'_>, id: &str) -> Process {
     })
 }
 
-/// Returns the shim of a task on its node, from the first record of its journal there.
-#[track_caller]
-fn node_shim(cluster: &SlurmCluster<'_>, id: &str) -> Process {
-    let journal =
-        cluster.job_directory(id).join("attempt-0").join("tasks").join(id).join("journal");
-    let text = std::fs::read_to_string(&journal).expect("the task runs");
-    let (_, after) = text.split_once("\"shim\":{\"pid\":").expect("a shim");
-    let pid: String = after.chars().take_while(char::is_ascii_digit).collect();
-    Process::from_pid(pid.parse().expect("a pid")).expect("the shim runs")
-}
-
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn a_preempted_job_loses_its_task() {
@@ -238,16 +227,5 @@ fn a_job_waits_while_the_controller_is_restarted() {
     assert_eq!(cluster.job_id(&task.id), job);
     cluster.undrain();
     task.wait_until_running();
-    task.expect_true_end();
-}
-
-#[test]
-#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
-fn a_shim_that_is_killed_on_the_node_is_replaced() {
-    let sandbox = sandbox();
-    let cluster = SlurmCluster::start(&sandbox);
-    let task = CountedTask::start(&cluster);
-    task.wait_until_running();
-    kill_process(node_shim(&cluster, &task.id));
     task.expect_true_end();
 }

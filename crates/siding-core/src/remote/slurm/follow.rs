@@ -371,9 +371,11 @@ impl<'r> JobFollower<'r> {
             self.next_query = now.plus_ms(1_000);
             return Ok(Observation::Unchanged);
         }
-        let end = match state {
-            Some(state) => state.job_end(job_id, by),
-            None => JobEnd::Lost {
+        let end = match (state, by) {
+            (Some(state), by) => state.job_end(job_id, by),
+            // The controller forgets an element of an array at once if it is cancelled in the queue.
+            (None, Some(by)) if never_ran => JobEnd::Cancelled { by },
+            (None, _) => JobEnd::Lost {
                 why: format!("Slurm no longer knows job {job_id}, and its record lacks the end"),
             },
         };
