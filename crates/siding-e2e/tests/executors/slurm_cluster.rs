@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use siding_e2e::{Invocation, Process, Sandbox, eventually, eventually_some};
 
-use crate::local_tasks::{read_output, show_task, task_id, write_config};
+use crate::local_tasks::{read_output, task_id, write_config};
 
 const SLURM_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/engines/slurm.sh");
 /// The environment variable with the path of the cluster's configuration.
@@ -155,7 +155,9 @@ impl<'s> SlurmCluster<'s> {
     #[track_caller]
     pub(crate) fn wait_until_queued(&self, id: &str) -> Value {
         eventually_some(&format!("the job of {id} waits"), || {
-            let queued = show_task(self.sandbox, id)["queued"].take();
+            // A task that a workflow has just started has no record yet.
+            let shown = self.sandbox.siding(&["show", "--json", id]).run();
+            let queued = (shown.code == Some(0)).then(|| shown.json()["queued"].take())?;
             queued["job_id"].is_string().then_some(queued)
         })
     }

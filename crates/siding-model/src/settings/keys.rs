@@ -233,7 +233,8 @@ settings! {
     WatchSent watch_sent: Bytes = Bytes::gib(1), accept_any, Project;
     /// The part of the network that a task may reach. A project can only restrict it.
     Net net: NetPolicy = NetPolicy::Unrestricted, accept_any, Project;
-    /// Machines on which commands can run over ssh: a table `[executor.NAME]` for each.
+    /// Machines over ssh, and Slurm clusters, on which commands can run: a table `[executor.NAME]` for
+    /// each.
     Executor executor: Executors = Executors::default(), accept_any, UserOnly;
     /// Executor of a command whose call names none; `local` is this machine.
     DefaultExecutor default_executor: String = LOCAL_EXECUTOR.to_owned(), require_executor_name, Project;
