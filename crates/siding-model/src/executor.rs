@@ -1,5 +1,5 @@
-//! Executors: the machines on which the commands of tasks run. Every task without an executor runs
-//! on this machine.
+//! Executors: the machines and clusters on which the commands of tasks run. Every task without an
+//! executor runs on this machine.
 
 mod job_array;
 mod slurm;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 pub use job_array::{ArrayElement, array_job_id, element_job_id, format_array_indexes};
 pub use slurm::{BadMemorySize, SlurmOptions, is_job_argument, parse_memory_mib};
 
-/// The remote machine on which a task runs, as the task's specification records it. The journal
-/// contains it, so that a new shim can connect again: settings may change while the task runs.
+/// The executor of a task, as the task's specification records it. The journal contains it, so that
+/// a new shim can connect again: settings may change while the task runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteExecutor {
     /// The name in the settings: `build` for `[executor.build]`.
     pub name: String,
-    /// The destination that ssh(1) receives; `None` if siding on this machine submits the task to
-    /// Slurm.
+    /// The destination that ssh(1) receives; `None` if siding on this machine submits the task to a
+    /// Slurm cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
     /// Path of siding on the remote machine; `None` if the local program is copied there.
@@ -28,8 +28,8 @@ pub struct RemoteExecutor {
     /// The options of the job, if the task is submitted to Slurm there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<SlurmOptions>,
-    /// Variables of the starter that ssh needs to authenticate, such as `SSH_AUTH_SOCK`, and the
-    /// commands of Slurm to find their configuration; none of them is a secret. The environment of a
+    /// Variables of the starter that ssh and the commands of Slurm need, such as `SSH_AUTH_SOCK`
+    /// and `SLURM_CONF`. None of them is a secret. They are recorded because the environment of a
     /// shim that takes over is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ssh_variables: Vec<(String, String)>,
@@ -64,8 +64,8 @@ pub const SSH_VARIABLES: [&str; 8] = [
 /// The name of this machine, which no executor of the settings can have.
 pub const LOCAL_EXECUTOR: &str = "local";
 
-/// The name of the cluster whose commands are on this machine, unless the settings define another
-/// executor with it.
+/// The name of the cluster whose commands are on this machine, unless the settings define an
+/// executor with this name.
 pub const SLURM_EXECUTOR: &str = "slurm";
 
 /// Maximum length of an executor's name, in bytes. The limit is low because lists and states of

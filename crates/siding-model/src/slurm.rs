@@ -16,16 +16,18 @@ pub const QUEUE_FORMAT: &str = "%i|%T|%S|%j|%r";
 /// The variable that makes squeue print times as seconds since 1970, and its value.
 pub const TIME_FORMAT_VARIABLE: (&str, &str) = ("SLURM_TIME_FORMAT", "%s");
 
-/// The requester of a stop that was requested from the cluster, with scancel(1) or otherwise.
+/// The requester of a stop if the job was canceled in the cluster, usually with scancel(1), and not
+/// by siding. Slurm does not name the person.
 pub const CANCEL_REQUESTER: &str = "scancel";
-/// The requester of a stop by the cluster for an unknown reason.
+/// The requester of a stop by the cluster: the node records it when Slurm signals the job. It stays
+/// in the record unless the state of the job gives another reason.
 pub const CLUSTER_REQUESTER: &str = "slurm";
 
-/// The state of a job, in Slurm's words.
+/// The state of a job, as Slurm names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobState(String);
 
-/// The relation of a job's state to its task.
+/// Whether a job waits, runs or has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobPhase {
     /// The job waits for its start.
@@ -49,8 +51,8 @@ impl JobState {
         &self.0
     }
 
-    /// Returns whether the job waits, runs or has ended. An unknown state counts as active: it ends
-    /// no task.
+    /// Returns whether the job waits, runs or has ended. An unknown state counts as active, because
+    /// it must not end the task.
     #[must_use]
     pub fn phase(&self) -> JobPhase {
         match self.as_str() {
@@ -62,15 +64,16 @@ impl JobState {
         }
     }
 
-    /// Returns whether the processes of the job ended by themselves. The state says nothing about the
-    /// exit code of the command then.
+    /// Returns whether the batch script ended by itself. The state then adds nothing to the records
+    /// of the task.
     #[must_use]
     pub fn is_natural_end(&self) -> bool {
         matches!(self.as_str(), "COMPLETED" | "FAILED")
     }
 
-    /// Returns the end of a task whose job has ended in this state, if the records of the task do not
-    /// say how. `by` is the known requester of a cancellation.
+    /// Returns the end of a task whose job has ended in this state, for a task whose records do not
+    /// contain its end or may result from the end of the job. `by` is the requester of the last
+    /// stop by siding, if there was one.
     #[must_use]
     pub fn job_end(&self, job_id: &str, by: Option<String>) -> JobEnd {
         match self.as_str() {
@@ -87,8 +90,9 @@ impl JobState {
     }
 }
 
-/// Returns whether a record may be an effect of a signal that Slurm has sent to all processes of the
-/// job, at its cancellation, its time limit or a preemption. Only the state of the job tells.
+/// Returns whether a record may be an effect of a signal that Slurm has sent to all processes of
+/// the job, at a cancellation, at its time limit or at a preemption. Only the state of the job
+/// decides.
 #[must_use]
 pub fn may_result_from_job_end(record: &Record) -> bool {
     let Record::Event { event, .. } = record else { return false };
@@ -116,8 +120,9 @@ pub fn may_result_from_job_end(record: &Record) -> bool {
     }
 }
 
-/// Returns whether a record ends the command, and nothing stops the task afterwards. A command may
-/// handle SIGTERM and exit with any code, also with 0, before the shim has recorded the stop.
+/// Returns whether a record ends the command, and the end of the task follows without the record of
+/// a stop. Such an end may be an effect of a signal of Slurm: a command may handle SIGTERM and exit
+/// with any code, also with 0, before the shim has recorded the stop.
 #[must_use]
 pub fn ends_command(record: &Record, on_leader_exit: OnLeaderExit) -> bool {
     let Record::Event { event: TaskEvent::LeaderEnded { tree, .. }, .. } = record else {
@@ -126,7 +131,7 @@ pub fn ends_command(record: &Record, on_leader_exit: OnLeaderExit) -> bool {
     *tree == TreeLiveness::Empty || on_leader_exit == OnLeaderExit::Reap
 }
 
-/// Returns whether a record says that the task is ended for a reason that siding knows: a request, the
+/// Returns whether a record begins the stop of a task for a recorded reason: a request, the
 /// deadline or a limit.
 #[must_use]
 pub const fn starts_known_stop(record: &Record) -> bool {
@@ -141,7 +146,7 @@ pub const fn starts_known_stop(record: &Record) -> bool {
     )
 }
 
-/// A job in the queue.
+/// A job, as one line of squeue describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueEntry {
     /// Number of the job.
@@ -150,7 +155,8 @@ pub struct QueueEntry {
     pub state: JobState,
     /// Name of the job.
     pub name: String,
-    /// Expected start of a job that waits; start of any other job.
+    /// Expected start of a job that waits; actual start of any other job. `None` if squeue shows no
+    /// time.
     pub start: Option<UnixMs>,
     /// The reason why the job waits; `None` if there is none.
     pub reason: Option<String>,

@@ -31,9 +31,10 @@ const MAX_NOTE_LINES: usize = 4;
 
 /// Lists the machines on which commands can run, and checks whether they are reachable.
 ///
-/// `local` is this machine. Each table `[executor.NAME]` of a settings file describes a machine that
-/// ssh reaches, or a Slurm cluster. With --check, siding connects to the machines, and prints its version there and the
-/// guarantees that are weaker there.
+/// `local` is this machine. Each table `[executor.NAME]` of a settings file describes a machine
+/// that ssh reaches, or a Slurm cluster. With --check, siding connects to the machines and asks the
+/// controllers of the clusters, and prints its version there and the guarantees that are weaker
+/// there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -94,12 +95,12 @@ struct ExecutorCheckView {
     reachable: bool,
     /// Version of siding there; null if it is unknown.
     version: Option<String>,
-    /// Name of the machine, as it calls itself; null if it is unknown.
+    /// Name of the machine, as it calls itself, or name of the cluster; null if it is unknown.
     machine: Option<String>,
     /// The guarantees that are weaker there, each in a few words.
     weaker: Vec<String>,
-    /// The last message of ssh, or the reason why the executor cannot run tasks; null if it is
-    /// reachable.
+    /// The last message of ssh or Slurm, or the reason why the executor cannot run tasks; null if
+    /// it is reachable.
     error: Option<String>,
 }
 

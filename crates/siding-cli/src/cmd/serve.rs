@@ -1,5 +1,6 @@
-//! The programs that ssh starts on a remote machine for a mirror, and that the batch script of a job
-//! starts on a node of a cluster. They have no help, because only siding starts them.
+//! The commands `__serve`, which runs on a remote machine for a mirror, and `__job`, which the
+//! batch script of a job runs on a node of a cluster. They have no help, because only siding starts
+//! them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ pub(crate) fn main(shim: Option<IdleShim>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the task of a job. The argument is the directory of the job.
+/// Runs the task of a job, whose spool directory is the argument.
 pub(crate) fn run_job() -> Result<ExitCode, Failure> {
     let Some(spool) = std::env::args_os().nth(2).map(PathBuf::from) else {
         return Err(Failure::new("the batch script names no directory of a job"));

@@ -17,9 +17,9 @@ const WEAKER_COLUMNS: usize = 200;
 /// The result of checking an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecutorCheck {
-    /// Whether ssh could connect.
+    /// Whether ssh could connect, and the controller of a cluster answered.
     pub reachable: bool,
-    /// Name of the machine, as it calls itself; `None` unless siding runs there.
+    /// Name of the machine, as it calls itself, or name of the cluster; `None` if it is unknown.
     pub machine: Option<String>,
     /// Version of siding there; `None` unless siding runs there.
     pub version: Option<String>,
@@ -56,7 +56,8 @@ pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorC
     result
 }
 
-/// Asks the controller of a Slurm cluster for its configuration.
+/// Asks the controller of a Slurm cluster for its configuration, with the commands of Slurm here or
+/// on the machine that ssh reaches.
 fn check_cluster(result: &mut ExecutorCheck, executor: &RemoteExecutor) {
     const SHOW_CONFIG: [&str; 2] = ["show", "config"];
     let output = if executor.destination.is_some() {

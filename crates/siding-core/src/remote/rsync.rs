@@ -34,8 +34,8 @@ const FETCH_OPTIONS: [&str; 3] = ["--recursive", "--executability", "--safe-link
 /// The remote directory for rsync: the working directory of the remote rsync.
 ///
 /// rsync takes the text before the colon for a host, and passes it to the remote shell as the word
-/// before the remote command. The remote shell of [`remote_shell`] names the host itself, in any form
-/// that ssh accepts, so this word is the beginning of the remote command.
+/// before the remote command. The text of [`remote_shell`] names the host itself, in any form that
+/// ssh accepts, so this word is the beginning of the remote command.
 const REMOTE_DIRECTORY: &str = "exec:.";
 
 /// The exit status of rsync and of sh if the remote program does not exist.

@@ -1,8 +1,8 @@
 //! The remote side: starts or follows one task for the mirror on another machine, which it reaches
 //! through its standard streams.
 //!
-//! This process is a client of the task's shim, like `siding run`. When the connection breaks, it
-//! exits, and the task continues.
+//! This process is a client of the task's shim, like `siding run`. For a job in a cluster, it is
+//! the follower of the job instead. When the connection breaks, it exits, and the task continues.
 
 mod input;
 mod requests;
@@ -78,7 +78,7 @@ pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<
         // The mirror has read the version in the first message, and reports the difference.
         return Ok(());
     }
-    // Otherwise the idle shim would exist as long as this process.
+    // A shim that is not needed would otherwise exist as long as this process.
     let shim = shim.filter(|_| matches!(first, RemoteRequest::Start { job: None, .. }));
     let (opened, position) = match first {
         RemoteRequest::Start { spec, env, position, job: Some(job), .. } => {
@@ -357,9 +357,9 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Writes messages to the standard output, which has no buffered message. Requests are forwarded
-    /// meanwhile: the mirror may not read, for example because its disk is full, and a stop must not
-    /// wait for that.
+    /// Writes messages to the standard output, which has no buffered message. Requests are
+    /// forwarded meanwhile: the mirror may not read, for example because its disk is full, and a
+    /// stop must not wait for that.
     fn write_part(&mut self, part: &[u8]) -> Result<(), ServeError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut left = part;

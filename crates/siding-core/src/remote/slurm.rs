@@ -1,4 +1,4 @@
-//! Tasks that are jobs in a Slurm cluster.
+//! Tasks that run as jobs in a Slurm cluster.
 //!
 //! ```text
 //!  submitting machine                 shared directory              node of the cluster
@@ -8,14 +8,15 @@
 //!              └── srun (only for requests) ────────────────────────────────────────►
 //! ```
 //!
-//! The instances of a matrix step of a workflow are submitted together, as one job array. Each of them
-//! has a follower of its own, and one of these followers calls sbatch for all.
+//! The instances of a matrix step of a workflow are submitted together, as one job array. Each of
+//! them has a follower of its own, and one of these followers calls sbatch for all.
 //!
-//! The batch script executes siding on the node, which starts the task under a shim of its own, in a
-//! state directory that belongs to this attempt of the job alone. The submitting machine follows the
-//! journal and the output in the shared directory, so a running task needs no connection to the node
-//! and no answer of the cluster. The cluster is asked only about jobs that wait, and about those whose
-//! record does not say how they ended.
+//! The batch script executes siding on the node. That siding starts the task under a shim of its
+//! own, in a state directory that only this attempt of the job uses. The submitting machine follows
+//! the journal and the output in the shared directory, so a running task needs no connection to the
+//! node and no answer from the cluster. The cluster is asked about jobs that wait, every half
+//! minute about running ones, because their node may have failed, and about the cause of an end
+//! that Slurm may have caused or that the records lack. `docs/adr/0030-slurm.md` gives the reasons.
 
 mod array_spool;
 mod commands;

@@ -116,7 +116,8 @@ enum SyncDestination {
 
 impl SyncPlan {
     /// Lists the files of the project that contains the working directory, to copy them to the
-    /// machine of an executor. `extra` are paths to be copied in addition, relative to that directory.
+    /// machine of an executor. `extra` are paths to be copied in addition, relative to that
+    /// directory.
     ///
     /// # Errors
     ///
@@ -291,8 +292,9 @@ fn add_named_paths(
     Ok(())
 }
 
-/// Returns the top directory in the words of the caller, which the settings map: the working
-/// directory without `below` at its end. `None` if a symbolic link in between has another name.
+/// Returns the top directory as the caller names it, because the settings map this path: the
+/// working directory without `below` at its end. `None` if a symbolic link in between has another
+/// name.
 fn textual_top(working_directory: &Path, below: &Path) -> Option<PathBuf> {
     working_directory.ends_with(below).then(|| {
         let count = below.components().count();
@@ -300,8 +302,8 @@ fn textual_top(working_directory: &Path, below: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Returns the script that creates the directory, removes the files that its input names, each with a
-/// NUL byte at its end, and prints the path of the directory.
+/// Returns the script that creates the directory, removes the files that its input names, each with
+/// a NUL byte at its end, and prints the path of the directory.
 fn prepare_script(destination: &SyncDestination, removes: bool) -> String {
     let directory = match destination {
         SyncDestination::Mapped(directory) => single_quote(directory),
@@ -309,12 +311,12 @@ fn prepare_script(destination: &SyncDestination, removes: bool) -> String {
             format!("\"${{XDG_CACHE_HOME:-$HOME/.cache}}/siding/sync/{name}\"")
         }
     };
-    // The shell removes line breaks at the end of a printed path, so a letter follows them.
     let remove = if removes {
         format!("xargs -0 sh -c {} siding \"$top\" || exit 1; ", single_quote(REMOVE_SCRIPT))
     } else {
         String::new()
     };
+    // The shell removes line breaks at the end of a printed path, so a letter follows the path.
     format!(
         "umask 077; LC_ALL=C; export LC_ALL; \
          command -v rsync >/dev/null 2>&1 || exit {missing}; \
@@ -395,7 +397,7 @@ impl<'r> SentList<'r> {
         Ok(Some(Self { root, path, _lock: lock }))
     }
 
-    /// Reads the list. Without a readable one, no file is known to be sent, and none is removed.
+    /// Reads the list. Without a readable list, no file counts as sent, so none is removed.
     fn read(&self) -> SentFiles {
         let fd = file::open_at(self.root, &self.path, file::OpenMode::Read);
         let bytes = fd.and_then(|fd| file::read_to_end(fd.as_fd(), MAX_LIST_BYTES));

@@ -1,5 +1,5 @@
-//! A Slurm cluster on this machine, whose daemons and jobs belong to the test. The nodes share the
-//! state directory of the sandbox. `tools/engines/README.md` describes the cluster.
+//! A Slurm cluster on this machine for one test. The nodes share the state directory of the
+//! sandbox. `tools/engines/README.md` describes the cluster.
 
 use std::path::PathBuf;
 
@@ -31,11 +31,12 @@ impl<'s> SlurmCluster<'s> {
         cluster
     }
 
-    /// Writes the settings with these keys of the executor, in addition to those that all tests need.
+    /// Writes the settings with these keys of the executor, in addition to those that all tests
+    /// need.
     #[track_caller]
     pub(crate) fn write_settings(&self, keys: &str) {
-        // The jobs need the variables of puppets, so that the sandbox recognizes their processes.
-        // The siding on a node would otherwise end unowned processes of this machine.
+        // The sandbox recognizes the processes of jobs by the variables of puppets. `foreign_reap`
+        // and `supervise_hosts` are off so that siding on a node ends no process of this machine.
         let settings = format!(
             "foreign_reap = \"off\"\nsupervise_hosts = false\n[executor.cluster]\n\
              kind = \"slurm\"\nenv = [\"PUPPET_*\"]\n{keys}"
@@ -70,7 +71,7 @@ impl<'s> SlurmCluster<'s> {
         let _done = self.script(command).run().expect_code(0);
     }
 
-    /// Ends slurmctld, which keeps its state. The jobs continue.
+    /// Ends slurmctld. Its state stays on disk, and the jobs continue.
     #[track_caller]
     pub(crate) fn stop_controller(&self) {
         self.control("stop-controller");
@@ -88,13 +89,13 @@ impl<'s> SlurmCluster<'s> {
         self.control("crash-node");
     }
 
-    /// Makes new jobs wait until [`Self::undrain`].
+    /// Keeps new jobs in the queue until [`Self::undrain`].
     #[track_caller]
     pub(crate) fn drain(&self) {
         self.control("drain");
     }
 
-    /// Starts jobs again.
+    /// Lets waiting and new jobs start.
     #[track_caller]
     pub(crate) fn undrain(&self) {
         self.control("undrain");
@@ -111,8 +112,8 @@ impl<'s> SlurmCluster<'s> {
         call.env(CONFIG_VARIABLE, self.config_path())
     }
 
-    /// Prepares a call of siding that may submit a job. Other calls must not need the variable: the
-    /// specification of a task contains it.
+    /// Prepares a call of siding with the variable of the cluster, which a call that submits a job
+    /// needs. Other calls must work without it, because the specification of a task contains it.
     pub(crate) fn siding<A: AsRef<str>>(&self, args: &[A]) -> Invocation {
         self.with_cluster(self.sandbox.siding(args))
     }
@@ -145,7 +146,7 @@ impl<'s> SlurmCluster<'s> {
         text.lines().next().map(str::to_owned)
     }
 
-    /// Waits for the job of a task, and returns its number.
+    /// Waits until the job of a task exists, and returns its number.
     #[track_caller]
     pub(crate) fn job_id(&self, id: &str) -> String {
         eventually_some(&format!("{id} has a job"), || self.job_field(id, "%i"))

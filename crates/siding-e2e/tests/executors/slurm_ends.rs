@@ -1,4 +1,5 @@
-//! The ends of a job: stopped, cancelled, interrupted by its cluster, or forgotten by it.
+//! Jobs that wait, are stopped or canceled, are interrupted by their cluster, or are forgotten by
+//! it.
 
 use std::path::Path;
 
@@ -17,8 +18,8 @@ fn start_tree(cluster: &SlurmCluster<'_>, flags: &[&str]) -> (String, Vec<Proces
     (id, wait_for_tree(cluster.sandbox))
 }
 
-/// Starts a job that writes `one`, waits for the file `gate`, writes `two` and exits with 4. Returns
-/// the task's id once the first line is stored.
+/// Starts a job that writes `one`, waits for the file `gate`, writes `two` and exits with 4.
+/// Returns the task's id once the first line is stored.
 #[track_caller]
 pub(crate) fn start_gated_task(cluster: &SlurmCluster<'_>, flags: &[&str], gate: &Path) -> String {
     let text = format!("echo one; {}; echo two; exit 4", wait_for_file_command(gate));
@@ -115,7 +116,7 @@ fn scancel_in_the_queue_stops_the_task() {
     assert_eq!(outcome, json!({"kind": "stopped", "by": "scancel"}));
 }
 
-/// A task that runs needs no answer of the cluster.
+/// A running task needs no answer from the cluster.
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn a_task_ends_while_the_controller_is_away() {

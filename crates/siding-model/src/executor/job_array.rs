@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::TaskId;
 
 /// Time without a new element after which an array is submitted although elements are missing, in
-/// milliseconds: their tasks were not started.
+/// milliseconds: the tasks of these may never start.
 const MAX_GAP_MS: u64 = 2_000;
 
 /// The place of a job in a job array. A workflow assigns it to the instances of a matrix step that
@@ -34,8 +34,8 @@ impl ArrayElement {
         format!("{}.{}.{}", self.workflow, self.first_step, self.attempt)
     }
 
-    /// Returns whether the array is submitted now. `present` is the number of its elements, and
-    /// `gap_ms` the time since the last one was added.
+    /// Returns whether the array must be submitted now. `present` is the number of its elements,
+    /// and `gap_ms` the time since the last one was added.
     #[must_use]
     pub fn is_array_due(&self, present: usize, gap_ms: u64) -> bool {
         let is_complete = usize::try_from(self.count).is_ok_and(|count| present >= count);

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::ArrayElement;
 
-/// The options of a job, each with the meaning of the option of sbatch(1) with the same name. `None`
-/// selects the cluster's default.
+/// The options of a job, with the meanings that sbatch(1) gives them. `None` selects the cluster's
+/// default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SlurmOptions {
@@ -27,15 +27,15 @@ pub struct SlurmOptions {
     /// Number of nodes. The command runs on the first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// Time limit of the allocation in minutes; `None` for a limit that is longer than the task's
-    /// deadline.
+    /// Time limit of the job in minutes; `None` for the deadline and the grace of the task and
+    /// another minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_minutes: Option<u64>,
-    /// Further arguments of sbatch.
+    /// Further options of sbatch that [`is_job_argument`] accepts. They replace the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// The directory that the submitting machine and the nodes share, for the records of jobs; `None`
-    /// for the state directory.
+    /// The directory that the submitting machine and the nodes share, for the records of jobs;
+    /// `None` for the state directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// The job array to which the job belongs, `--array`. Only a workflow sets it.
@@ -43,13 +43,13 @@ pub struct SlurmOptions {
     pub array: Option<ArrayElement>,
 }
 
-/// Time that the allocation lasts after the deadline and the grace of its task, in milliseconds.
-/// siding needs it to end the processes and to record the end.
+/// Time that the job may last after the deadline and the grace of its task, in milliseconds. The
+/// shim needs it to kill the processes and to record the end.
 const RECORD_TIME_MS: u64 = 60_000;
 const MINUTE_MS: u64 = 60_000;
 
 impl SlurmOptions {
-    /// Returns the name of the first option that is set; `None` if none is.
+    /// Returns the name of the first option that is set, for a message; `None` if none is.
     #[must_use]
     pub fn first_option(&self) -> Option<&'static str> {
         let options = [
@@ -66,8 +66,8 @@ impl SlurmOptions {
         options.into_iter().find_map(|(name, is_set)| is_set.then_some(name))
     }
 
-    /// Returns these options with those of a call, which take precedence. The arguments of the call
-    /// follow the others.
+    /// Merges these options with those of a call, which take precedence. The arguments of the call
+    /// follow those of the settings.
     #[must_use]
     pub fn with_call(self, call: Self) -> Self {
         Self {
@@ -84,8 +84,8 @@ impl SlurmOptions {
         }
     }
 
-    /// Returns the options of sbatch, without that of the array. `deadline_ms` is the time to the deadline of the task, and
-    /// `grace_ms` its grace.
+    /// Returns the options of sbatch, without that of the array. `deadline_ms` is the time to the
+    /// deadline of the task, and `grace_ms` its grace.
     #[must_use]
     pub fn sbatch_arguments(&self, deadline_ms: u64, grace_ms: u64) -> Vec<String> {
         let lasts_ms = deadline_ms.saturating_add(grace_ms).saturating_add(RECORD_TIME_MS);
@@ -106,8 +106,9 @@ impl SlurmOptions {
     }
 }
 
-/// The options of sbatch that siding sets itself, or with which sbatch submits no job, several jobs
-/// or a job of another cluster.
+/// The options of sbatch that siding sets itself, and those with which it could not follow the job:
+/// sbatch then submits none, several, one with another script or one in another cluster, or does
+/// not print its number immediately.
 const OWN_OPTIONS: [&str; 14] = [
     "array",
     "chdir",
@@ -124,11 +125,12 @@ const OWN_OPTIONS: [&str; 14] = [
     "wait",
     "wrap",
 ];
-/// The same options with one letter.
+/// The forms of these options with one letter.
 const OWN_LETTERS: &str = "aDMhiJoQVW";
 
-/// Returns whether a text is an option of sbatch that a call or the settings may add. sbatch accepts
-/// a unique beginning of a long name.
+/// Returns whether a text is an option of sbatch that a call or the settings may add. sbatch
+/// accepts unique beginnings of long names, so each beginning of a refused option is refused as
+/// well.
 #[must_use]
 pub fn is_job_argument(text: &str) -> bool {
     if let Some(long) = text.strip_prefix("--") {

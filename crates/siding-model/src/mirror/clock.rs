@@ -29,8 +29,8 @@ impl RemoteClock {
     #[must_use]
     pub fn to_local(self, at: MonotonicMs) -> MonotonicMs {
         // A remote machine may have been awake for a shorter or longer time than this one, so the
-        // shift has both signs. A local time before the boot, which only a task has that another
-        // machine started, is counted as the boot.
+        // shift has both signs. A time before the boot of this machine, which only the records of a
+        // remote task can have, becomes the time of the boot.
         let shifted = i128::from(at.0) - i128::from(self.monotonic_ahead_ms);
         MonotonicMs(u64::try_from(shifted.max(0)).unwrap_or(u64::MAX))
     }

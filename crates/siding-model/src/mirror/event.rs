@@ -30,7 +30,7 @@ pub enum RemoteEvent {
         #[serde(flatten)]
         clock: RemoteClock,
     },
-    /// The task waits in the queue of a cluster, or its status there has changed.
+    /// The job of the task waits in the queue of a cluster, or its status there has changed.
     Queued {
         /// Time of the record.
         at: MonotonicMs,
@@ -38,8 +38,8 @@ pub enum RemoteEvent {
         #[serde(flatten)]
         status: JobStatus,
     },
-    /// The cluster interrupted the job, and runs it again from its beginning. The records and the
-    /// output of the new attempt follow.
+    /// The cluster has interrupted the job and started it again. The records and the output of the
+    /// new attempt follow, from their beginning.
     Requeued {
         /// Time of the record.
         at: MonotonicMs,
@@ -78,8 +78,8 @@ pub enum RemoteEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
-    /// A shim took the mirror over after a restart of this machine. The shim's pid and start time are
-    /// those of this boot; the times of later records still follow the clock of the first one.
+    /// A shim took the mirror over after a restart of this machine. The shim's pid and start time
+    /// are those of this boot; the times of later records still follow the clock of the first boot.
     Rebooted {
         /// Time of the last event before the restart.
         at: MonotonicMs,

@@ -18,9 +18,9 @@ pub struct RemoteState {
     pub machine: Option<String>,
     /// Number of records of the remote journal that the local one has, without the first.
     pub copied_records: u64,
-    /// The status of the job that waits in the queue of a cluster; `None` outside of a queue.
+    /// The status of the job while it waits in the queue of a cluster; `None` otherwise.
     pub queued: Option<JobStatus>,
-    /// Number of attempts of a cluster before the present one.
+    /// Number of attempts of the job before the present one; 0 without a cluster.
     pub attempt: u32,
     /// Number of output bytes of these attempts.
     pub earlier_output_bytes: u64,

@@ -45,7 +45,7 @@ pub enum RemoteInputState {
     Closed,
 }
 
-/// The next message of the mirror, or what it must do before.
+/// The next step of the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputAction {
     /// Record that the rest of the input is lost.
@@ -75,10 +75,10 @@ enum SourceState {
     Lost { is_recorded: bool },
 }
 
-/// The bytes on their way over the present connection.
+/// The bytes in transit over the present connection.
 #[derive(Debug)]
 struct SentInput {
-    /// Maximum number of bytes that may be on their way.
+    /// Maximum number of bytes in transit.
     max_bytes: usize,
     /// Offset after the last sent byte.
     to: u64,
@@ -87,15 +87,15 @@ struct SentInput {
     is_end_sent: bool,
 }
 
-/// The side of the mirror: keeps the bytes that are not accepted, and decides which ones to send.
+/// The mirror's side: keeps the bytes that are not accepted, and decides which ones to send.
 #[derive(Debug)]
 pub struct InputSender {
-    /// Number of bytes that the remote machine has accepted.
+    /// Number of bytes that the remote machine has written to the FIFO.
     accepted: u64,
-    /// The bytes after those.
+    /// The bytes after the accepted ones.
     unaccepted: VecDeque<u8>,
     source: SourceState,
-    /// `None` until the remote machine has named its position over the present connection.
+    /// `None` until the remote machine has reported its position over the present connection.
     sent: Option<SentInput>,
     is_closed: bool,
 }
@@ -108,7 +108,7 @@ impl Default for InputSender {
 
 impl InputSender {
     /// Creates the sender of a mirror that took over: the source was a descriptor of the killed
-    /// mirror. `is_recorded` tells whether the loss is on record.
+    /// mirror. `is_recorded` tells whether the loss is recorded.
     #[must_use]
     pub fn without_source(is_recorded: bool) -> Self {
         Self::with_source(SourceState::Lost { is_recorded })
@@ -148,8 +148,8 @@ impl InputSender {
         self.source = SourceState::Lost { is_recorded: false };
     }
 
-    /// Handles the position of the remote machine. `max_sent_bytes` is the number of bytes that may
-    /// be on their way over this connection.
+    /// Handles the position of the remote machine. `max_sent_bytes` is the maximum number of bytes
+    /// in transit over this connection.
     pub fn on_position(&mut self, position: InputPosition, max_sent_bytes: usize) {
         if position.state == RemoteInputState::Closed {
             self.is_closed = true;
@@ -162,7 +162,8 @@ impl InputSender {
             Some(count) if position.state == RemoteInputState::Open => {
                 self.unaccepted.drain(..count);
             }
-            // The bytes before the position cannot be those of this sender.
+            // The position is uncertain, or follows bytes that this sender does not have, so it
+            // cannot continue.
             Some(_) | None => {
                 if !matches!(self.source, SourceState::Lost { .. }) {
                     self.on_source_lost();

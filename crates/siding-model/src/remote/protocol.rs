@@ -29,12 +29,12 @@ pub struct RemotePosition {
     pub records: u64,
     /// Number of the copied bytes of the output, with released ones.
     pub bytes: u64,
-    /// Number of attempts before the one to which both belong.
+    /// Number of attempts of the job before the one to which both belong; 0 without a cluster.
     #[serde(default)]
     pub attempt: u32,
 }
 
-/// The job in a Slurm cluster that runs a task.
+/// The request to run a task as a job in a Slurm cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobRequest {
     /// The options of the job.
@@ -149,7 +149,8 @@ pub enum RemoteMessage {
         /// The status of the job.
         status: JobStatus,
     },
-    /// A node of the cluster runs the task. Its name and clocks replace those of the first message.
+    /// A node of the cluster runs the task, whose [`Self::Accepted`] follows. The name and the
+    /// clocks of the node replace those of the first message.
     Node {
         /// Name of the node, as it calls itself.
         machine: String,
@@ -158,15 +159,16 @@ pub enum RemoteMessage {
         /// The wall clock of the node now.
         wall: UnixMs,
     },
-    /// The job runs again after an interruption, with this number of earlier attempts. The records
-    /// and the output of the new attempt follow from their beginning.
+    /// The cluster has started the job again after an interruption. The records and the output of
+    /// the new attempt follow from their beginning.
     Requeued {
         /// Number of earlier attempts; at least 1.
         attempt: u32,
         /// The reason, for a person.
         why: String,
     },
-    /// The job ended, and the records do not say how.
+    /// The job has ended, and the records of the task do not decide its outcome. No other message
+    /// follows except [`Self::End`].
     JobEnded {
         /// The end, as the cluster reports it.
         end: JobEnd,
@@ -184,8 +186,8 @@ pub enum RemoteMessage {
         /// The record, with the times of the remote clocks.
         record: Box<Record>,
     },
-    /// A part of the output, whose bytes follow this line. Bytes before `at` that were not sent have
-    /// been released.
+    /// A part of the output, whose bytes follow this line. Bytes before `at` that were not sent
+    /// have been released.
     Output {
         /// Offset of the first byte.
         at: u64,

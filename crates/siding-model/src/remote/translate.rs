@@ -11,8 +11,8 @@ use crate::record::Record;
 pub fn local_record(clock: RemoteClock, record: Record) -> Option<Record> {
     Some(match record {
         Record::Accepted(_) => return None,
-        // The caller waits here, so the placement is local. A takeover there does not concern
-        // the local shim. Both may start the time of the deadline.
+        // The caller waits here, so the mirror records the placement itself. A takeover there does
+        // not concern the local shim. After either record the deadline counts.
         Record::Event { at, event: TaskEvent::Placed { .. } } | Record::Rescued { at, .. } => {
             Record::Remote(RemoteEvent::DeadlineCounted { at: clock.to_local(at) })
         }

@@ -1,5 +1,6 @@
-//! The connection of a mirror: starts ssh, passes the messages to the state machine, and carries out
-//! its actions.
+//! The connection of a mirror: starts ssh, passes the messages to the state machine, and carries
+//! out its actions. For a cluster whose commands are on this machine, siding runs in the place of
+//! ssh.
 
 use std::io;
 use std::process::Stdio;
@@ -20,7 +21,7 @@ use crate::failpoints;
 
 /// The first and the longest pause between two attempts to connect, in milliseconds.
 const RETRY_PAUSE_MS: (u64, u64) = (500, 60_000);
-/// The part of the pipe to ssh that input may fill: one of this many.
+/// The divisor of the capacity of the pipe to ssh that gives the part for input.
 const INPUT_SHARE: usize = 4;
 
 /// The running ssh, or the pause before the next attempt.
@@ -100,8 +101,8 @@ impl MirrorConnection {
         self.link.as_mut().is_some_and(|(link, _)| link.send(request, bytes).is_ok())
     }
 
-    /// Returns the number of bytes of input that may be on their way, so that the pipe to ssh has
-    /// space for requests.
+    /// Returns the maximum number of bytes of input in transit, so that the pipe to ssh has space
+    /// for requests.
     pub(super) fn max_sent_input(&self) -> usize {
         self.link().map_or(0, RemoteLink::request_pipe_bytes) / INPUT_SHARE
     }
@@ -196,7 +197,7 @@ impl Mirror {
     fn install(&mut self) {
         self.connection.link = None;
         let MirrorConnection { executor, copy, .. } = &self.connection;
-        // Only an executor without an installed program lacks one.
+        // The action is returned only for an executor that names no installed program.
         let Some(copy) = copy else { return };
         let started = ProgramCopy::open().and_then(|program| {
             let mut command = ssh::install_command(executor, copy);

@@ -24,8 +24,8 @@ const EXIT_TIMEOUT_MS: u64 = 1_000;
 pub(super) struct FetchProcess {
     rsync: Child,
     end: PidFd,
-    /// The messages, which do not end with rsync: ssh may leave a shared connection behind that
-    /// keeps the pipe open.
+    /// The pipe of the messages. It may stay open after the end of rsync, because ssh may leave a
+    /// shared connection behind that holds it.
     stderr: Option<OwnedFd>,
     /// The end of the messages.
     messages: Vec<u8>,
@@ -130,8 +130,8 @@ impl Mirror {
         }
     }
 
-    /// Appends lines to the output that ends at `at`, on a new line, and carries out the actions that
-    /// follow. While output cannot be stored, all of them are deferred.
+    /// Appends lines to the output that ends at `at`, on a new line, and carries out the actions
+    /// that follow. While output cannot be stored, all of them are deferred.
     pub(super) fn append_output(&mut self, (at, text): (u64, String), rest: Vec<MirrorAction>) {
         if self.unstored.is_some() {
             let append = MirrorAction::AppendOutput { at, text };
@@ -160,8 +160,8 @@ impl Mirror {
         }
     }
 
-    /// Replaces the size of the output in the summary of the remote machine, which counts neither the
-    /// lines about files that could not be copied nor the output of interrupted attempts.
+    /// Replaces the size of the output in the summary of the remote machine, which counts neither
+    /// the lines about files that could not be copied nor the output of interrupted attempts.
     pub(super) fn with_own_totals(&self, mut records: Vec<Record>) -> Vec<Record> {
         let remote = self.task.state().remote.as_ref();
         let failed = remote.and_then(|remote| remote.failed_fetches.as_deref());

@@ -61,7 +61,8 @@ impl MirrorInput {
     }
 
     /// Prepares the input for a mirror that took over: the killed one had the only descriptor of
-    /// the source, and bytes in its memory. The FIFO is removed, so that later writers fail. `is_loss_recorded` tells whether an earlier takeover has recorded the loss.
+    /// the source, and bytes in its memory. The FIFO is removed, so that later writers fail.
+    /// `is_loss_recorded` tells whether an earlier takeover has recorded the loss.
     pub(super) fn take_over(
         mode: StdinMode,
         is_loss_recorded: bool,
@@ -150,7 +151,7 @@ impl InputSource {
 }
 
 impl Mirror {
-    /// Reads the input, and sends as much as may be on its way.
+    /// Reads the input, and sends as much as may be in transit.
     pub(super) fn pump_input(&mut self) {
         while let Some(action) = self.next_input_action() {
             let is_sent = match action {

@@ -1,4 +1,4 @@
-//! The ssh process of a mirror, and the messages over its pipes.
+//! The ssh process of a mirror, or the local siding in its place, and the messages over its pipes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -26,7 +26,7 @@ impl Mirror {
             ShimRequest::Place { why } => self.place(why),
             ShimRequest::Stop { by, grace_ms, signal } => {
                 self.request_stop(&by, grace_ms, signal);
-                // The end may be hours away.
+                // The client must not wait: the end may be received hours later.
                 match self.stop_delay_text() {
                     Some(why) => self.refuse(id, why),
                     None => self.clients.await_end(id),

@@ -3,7 +3,7 @@
 use siding_model::duration;
 use siding_model::executor::{SlurmOptions, is_job_argument, parse_memory_mib};
 
-/// Options of a job in a Slurm cluster (`--on slurm`). Each replaces the value in the settings.
+/// Options of a job in a Slurm cluster (`--on slurm`). Each replaces the value of the settings.
 #[derive(Debug, Default, Clone, clap::Args)]
 #[command(next_help_heading = "Slurm")]
 pub(super) struct JobArgs {

@@ -4,7 +4,7 @@
 //! | file | writer | content |
 //! |---|---|---|
 //! | `N` | follower of element N | symbolic link to the spool directory of the task |
-//! | `lock` | | locked by the follower that submits the array |
+//! | `lock` | – | empty; locked by the follower that submits the array |
 //! | `plan` | owner of the lock | the elements of the array; it may have been submitted |
 //! | `job` | owner of the lock | the number of the array |
 //! | `refused` | owner of the lock | nothing; each element submits a job of its own |
@@ -28,7 +28,7 @@ const PLAN_FILE: &str = "plan";
 const JOB_FILE: &str = "job";
 const REFUSED_FILE: &str = "refused";
 
-/// The elements of an array that is submitted.
+/// The elements that are submitted as one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ArrayPlan {
     /// The ascending indexes of the elements.
@@ -40,9 +40,9 @@ pub(super) struct ArrayPlan {
 /// The progress of an array's submission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ArrayProgress {
-    /// Elements may be added.
+    /// Followers may still add elements.
     Collecting,
-    /// The array may have been submitted.
+    /// The elements are fixed, and the array may have been submitted.
     Planned(ArrayPlan),
     /// The array was submitted, and has this number.
     Submitted(ArrayPlan, String),
@@ -89,7 +89,8 @@ impl ArraySpool {
     }
 
     pub(super) fn progress(&self) -> ArrayProgress {
-        // The plan is written first, so it exists whenever one of the others does.
+        // The plan is written before the other files, and read after them, so it is not missed when
+        // one of them exists.
         let number = read_json(&self.path.join(JOB_FILE)).ok();
         if self.path.join(REFUSED_FILE).exists() {
             return ArrayProgress::Refused;
@@ -131,7 +132,7 @@ impl ArraySpool {
     pub(super) fn is_expired(&self, age: Duration) -> bool {
         let modified = self.path.metadata().and_then(|facts| facts.modified()).ok();
         let passed = modified.and_then(|at| SystemTime::now().duration_since(at).ok());
-        // This follows the links.
+        // `exists` follows the link, so it returns false once the spool directory was removed.
         let is_left = |index: &u32| self.element_path(*index).exists();
         passed.is_some_and(|passed| passed > age)
             && self.indexes().is_ok_and(|indexes| !indexes.iter().any(is_left))

@@ -1,6 +1,7 @@
 //! The command lines of Slurm.
 //!
-//! Each command has a time limit, because with an unreachable controller they try again for minutes.
+//! All commands except srun have a time limit: while the controller does not answer, or accepts no
+//! further jobs, they try again for up to minutes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,25 +16,24 @@ use super::super::ssh;
 use super::array_spool::ArraySpool;
 use super::node::JOB_ARGUMENT;
 
-/// Time after which a command is ended, and the time after which it is then killed, in seconds.
+/// Arguments of timeout(1): SIGTERM after 20 s, and SIGKILL 2 s later.
 const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 
-/// The exit code of timeout(1) for a command that it has ended.
+/// The exit code of timeout(1) for a command that has exceeded its time.
 const TIMEOUT_EXIT_CODE: i32 = 124;
 
-/// The reason why a command of Slurm failed.
+/// A command of Slurm has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(super) struct SlurmError {
     /// The last message of the command, for a person.
     pub(super) why: String,
-    /// Whether the controller may have carried the command out nevertheless, because it did not
-    /// answer.
+    /// Whether the controller did not answer, and may have carried out the command nevertheless.
     pub(super) is_ambiguous: bool,
 }
 
-/// Returns a command of Slurm with a time limit. The variables of an enclosing job would be defaults
-/// for its options.
+/// Returns a command of Slurm with a time limit. It does not inherit the variables of an enclosing
+/// job, which would be defaults for its options.
 pub(in super::super) fn slurm_command(program: &str) -> Command {
     let mut command = Command::new("timeout");
     command.args(TIME_LIMIT).arg(program).stdin(Stdio::null());
@@ -68,7 +68,7 @@ fn text_of(output: &Output) -> Result<String, SlurmError> {
     Err(SlurmError { why, is_ambiguous })
 }
 
-/// Returns the name of a task's job, by which a job is found whose number is not recorded.
+/// Returns the name of a task's job. The name identifies a job whose number is not recorded.
 pub(super) fn job_name(id: TaskId) -> String {
     format!("siding-{id}")
 }
@@ -78,8 +78,8 @@ pub(super) fn array_job_name(array_name: &str) -> String {
     format!("siding-{array_name}")
 }
 
-/// Submits a job that executes `program` for the spool directory of a task. Returns the number of the
-/// job.
+/// Submits a job that executes `program` with the spool directory of a task as its argument.
+/// Returns the number of the job.
 pub(super) fn submit(
     id: TaskId,
     program: &Path,
@@ -91,7 +91,8 @@ pub(super) fn submit(
     run_sbatch(&job_name(id), &output, &batch_script(program, &directory), options)
 }
 
-/// Submits the elements of an array with one call. Returns the number of the array.
+/// Submits the elements of an array with one call of sbatch, whose batch script finds the spool
+/// directory of its element by its index. Returns the number of the array.
 pub(super) fn submit_array(
     name: &str,
     program: &Path,
@@ -119,7 +120,8 @@ fn run_sbatch(
     options: &[String],
 ) -> Result<String, SlurmError> {
     let mut command = slurm_command("sbatch");
-    // A job that Slurm runs again after a failure of its node would run the command twice.
+    // By default, Slurm runs a job again after a failure of its node, and so the command twice.
+    // `options` come last, so a user can replace `--no-requeue`.
     command.args(["--parsable", "--no-requeue", "--input=/dev/null", "--chdir=/"]);
     command.arg(format!("--job-name={name}"));
     command.arg(format!("--output={}", output.display()));
@@ -132,7 +134,7 @@ fn run_sbatch(
         let _not_read = stdin.write_all(script.as_bytes());
     }
     let text = text_of(&sbatch.wait_with_output().map_err(failed)?)?;
-    // A federation adds `;CLUSTER`.
+    // In a federation, the name of the cluster follows: `NUMBER;CLUSTER`.
     let job_id = text.lines().last().unwrap_or_default().split(';').next().unwrap_or_default();
     if job_id.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(job_id.to_owned());
@@ -141,7 +143,7 @@ fn run_sbatch(
     Err(SlurmError { why, is_ambiguous: true })
 }
 
-/// Returns the jobs of this user, with those that have ended and that the controller still knows.
+/// Returns the jobs of this user, including ended ones that the controller has not forgotten.
 pub(super) fn list_jobs() -> Result<Vec<QueueEntry>, SlurmError> {
     let mut command = slurm_command("squeue");
     command.args(["--me", "--noheader", "--all", "--states=all", "--array"]);
@@ -149,9 +151,9 @@ pub(super) fn list_jobs() -> Result<Vec<QueueEntry>, SlurmError> {
     Ok(run(&mut command)?.lines().filter_map(QueueEntry::parse).collect())
 }
 
-/// Returns the state in which a job has ended that the controller no longer lists, from its
-/// accounting. `None` if there is none. The accounting may list a job as running for ever whose end
-/// it has not received.
+/// Returns the state in which a job has ended that the controller no longer lists, from the
+/// accounting database. `None` if the cluster has none, or it does not report the end: a database
+/// that has missed the end lists the job as running forever.
 pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
     let mut command = slurm_command("sacct");
     command.args(["-X", "-n", "-P", "--format=State", "-j", job_id]);
@@ -161,15 +163,15 @@ pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
     last.filter(|state| state.phase() == JobPhase::Ended)
 }
 
-/// Cancels a job. Succeeds for a job that has ended or is unknown.
+/// Cancels a job. Also succeeds if the job has ended or is unknown.
 pub(super) fn cancel(job_id: &str) -> Result<(), SlurmError> {
     let mut command = slurm_command("scancel");
     command.arg(job_id);
     run(&mut command).map(drop)
 }
 
-/// Returns the command that serves requests on the node of a running job, with pipes as its standard
-/// streams. It has no time limit, because it lasts as long as its connection.
+/// Returns the command that serves requests on the node of a running job, with pipes as its
+/// standard streams. It has no time limit, because it runs until its standard input is closed.
 pub(super) fn node_command(job_id: &str, program: &Path, state_dir: &Path) -> Command {
     let mut command = Command::new("srun");
     for (name, _) in std::env::vars_os() {
@@ -178,7 +180,8 @@ pub(super) fn node_command(job_id: &str, program: &Path, state_dir: &Path) -> Co
         }
     }
     command.arg(format!("--jobid={job_id}"));
-    // A step beside the batch script needs no resources of its own.
+    // The step shares the resources of the batch script. `--unbuffered` passes each response on
+    // immediately.
     command.args(["--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--unbuffered", "--quiet"]);
     command.args(["--mpi=none", "--chdir=/", "--kill-on-bad-exit=0"]);
     command.arg(program).arg(ssh::SERVE_ARGUMENT).env("SIDING_STATE_DIR", state_dir);

@@ -1,5 +1,5 @@
-//! The side of the submitting machine: submits the job of a task, and copies the records and the
-//! output of the task to its mirror.
+//! The submitting machine: submits the job of a task, and copies the records and the output of the
+//! task to its mirror.
 
 mod array;
 mod attempt;
@@ -27,23 +27,25 @@ use crate::sys::{clock, poll};
 use array::CollectedElements;
 use attempt::AttemptCopy;
 
-/// Time between two questions about a job that runs, in milliseconds. The cluster itself notices the
-/// failure of a node only after minutes (`SlurmdTimeout` in slurm.conf(5)).
+/// Time between two queries of the queue while a job runs, in milliseconds. The cluster itself
+/// notices the failure of a node only after minutes (`SlurmdTimeout` in slurm.conf(5)).
 const RUNNING_QUERY_MS: u64 = 30_000;
-/// Time for which the end of a job must be known before its task is lost, in milliseconds: a network
-/// file system shows the last records of another machine with a delay.
+/// Time from the first report of a job's end until a task ends without records of its end, in
+/// milliseconds: a network file system shows the last records of another machine with a delay.
 const SETTLE_MS: u64 = 5_000;
-/// The same for a job that has succeeded, so that it has records. A client of NFS keeps the entries of
-/// a directory for 60 s (`acdirmax` in nfs(5)).
+/// The same for a job that has succeeded, in milliseconds: its records certainly exist. A client of
+/// NFS caches the entries of a directory for up to 60 s (`acdirmax` in nfs(5)).
 const SUCCESS_SETTLE_MS: u64 = 65_000;
-/// Maximum wait for the cluster's word about an ended task, in milliseconds.
+/// Maximum time for which the records that end a task are held back while the cluster does not
+/// report the end of the job, in milliseconds.
 const MAX_VERDICT_MS: u64 = 20_000;
-/// The same while the cluster is ending the job, in milliseconds: epilogs may last minutes.
+/// The same if the node has not reported that the job ends by itself, in milliseconds: the cluster
+/// may be ending it, and epilogs may last minutes.
 const MAX_COMPLETING_MS: u64 = 10 * 60_000;
-/// Maximum wait for the report of the node about an ended task, in milliseconds. The cluster is
-/// asked after that.
+/// Maximum wait for the report of the node about an ended task, in milliseconds. Without it, the
+/// cluster is asked.
 const MAX_REPORT_MS: u64 = 2_000;
-/// Time between two looks at the queue while an ended task waits for the cluster's word, in
+/// Time between two reads of the shared queue while held records wait for the cluster, in
 /// milliseconds.
 const ENDING_QUERY_MS: u64 = 500;
 
@@ -57,37 +59,39 @@ pub(in super::super) struct JobFollower<'r> {
     base: SpoolBase,
     spool: JobSpool,
     queue: SharedQueue,
-    /// The running query of the queue.
+    /// The query of the queue that was started, until its result is taken.
     query: Option<QueueQuery>,
     copy: AttemptCopy,
-    /// The recorded end, if an earlier mirror may not have received it.
+    /// The end that an earlier follower has recorded, whose mirror may not have received it.
     recorded_end: Option<JobEnd>,
     /// The number of the job, once it is known.
     job_id: Option<String>,
-    /// The time after which a snapshot of the queue contains the job.
+    /// Only snapshots of the queue that were taken after this time count: an earlier one may lack
+    /// the job.
     since: UnixMs,
     /// The time of the first snapshot that lacks the job; `None` if the last one contains it.
     missing_since: Option<UnixMs>,
     /// The last status that was sent.
     status: Option<JobStatus>,
     node_link: Option<NodeLink>,
-    /// The elements of the job's array; `None` until this job was added.
+    /// The last count of the elements of the job's array; `None` until this job was added.
     collected: Option<CollectedElements>,
-    /// The time at which the job is cancelled, because its node has not carried out a stop.
+    /// The time at which the job is canceled: its node has not carried out a stop by then, or an
+    /// earlier attempt to cancel it has failed.
     cancel_at: Option<MonotonicMs>,
-    /// The time at which the end of the job or of the command was first seen, while the other one is
-    /// missing.
+    /// The time at which the end of the job, or that of the command, was first seen while the other
+    /// one was not.
     ending_since: Option<MonotonicMs>,
     next_query: MonotonicMs,
     backoff: LongWaitBackoff,
 }
 
-/// The result of a look at the files or at the queue.
+/// The result of reading the files or the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Observation {
     Unchanged,
     Changed,
-    /// The mirror has everything.
+    /// The end of the task was sent to the mirror.
     Finished,
 }
 
@@ -131,8 +135,8 @@ impl<'r> JobFollower<'r> {
         })
     }
 
-    /// Follows the job until the task has ended or the mirror disconnects. `task` is the task, if the
-    /// mirror has it.
+    /// Follows the job until the task has ended or the mirror disconnects. `task` is `None` if the
+    /// mirror has only its id, because the task was accepted or the mirror was replaced.
     pub(in super::super) fn run(mut self, task: Option<&SpooledTask>) -> Result<(), ServeError> {
         match task {
             Some(task) if self.job_id.is_none() && self.recorded_end.is_none() => {
@@ -168,7 +172,7 @@ impl<'r> JobFollower<'r> {
         self.spool.attempt(self.copy.sent.attempt)
     }
 
-    /// Sends the news in the files of the newest attempt.
+    /// Sends the new records and the new output of the newest attempt.
     fn observe_files(&mut self) -> Result<Observation, ServeError> {
         let Some(newest) = self.spool.newest_attempt() else { return Ok(Observation::Unchanged) };
         if newest > self.copy.sent.attempt {
@@ -196,7 +200,8 @@ impl<'r> JobFollower<'r> {
         Ok(if has_news { Observation::Changed } else { Observation::Unchanged })
     }
 
-    /// Returns whether the task has ended, and surely not because the cluster has ended its job.
+    /// Returns whether the task has ended, and the cluster need not be asked for the cause: siding
+    /// has stopped the task, or the node reports that it had no signal of Slurm.
     fn has_ended_by_itself(&self, attempt: &Attempt) -> bool {
         if !self.copy.is_complete() || self.copy.needs_verdict() {
             return false;
@@ -205,16 +210,16 @@ impl<'r> JobFollower<'r> {
         !self.copy.holds_records() || attempt.finish_report().is_some_and(is_natural)
     }
 
-    /// Sends the rest of the records, with the end of the task.
+    /// Sends the held records, which end the task.
     fn release_end(&mut self) -> Result<Observation, ServeError> {
         self.spool.set_ended(None);
         self.copy.release_records()?;
         Ok(Observation::Finished)
     }
 
-    /// Submits the job if that was not done, and asks the cluster about it if that is due.
+    /// Submits the job unless it was submitted; afterwards queries the cluster when that is due.
     fn observe_job(&mut self) -> Result<Observation, ServeError> {
-        // The mirror has received everything before the end.
+        // The cluster may have forgotten the job meanwhile, so it is not asked again.
         if let Some(end) = self.recorded_end.take() {
             return self.finish(end);
         }
@@ -234,7 +239,7 @@ impl<'r> JobFollower<'r> {
         let max_age_ms = if is_quiet { RUNNING_QUERY_MS } else { MIN_AGE_MS };
         self.next_query = now.plus_ms(MIN_AGE_MS);
         let snapshot = self.snapshot(max_age_ms)?;
-        // The clock may have been set back.
+        // After the clock was set back, all new snapshots would be too old otherwise.
         self.since = UnixMs(self.since.0.min(clock::unix_now().0));
         match snapshot.filter(|snapshot| snapshot.taken_at.0 > self.since.0) {
             Some(snapshot) => self.apply_snapshot(&snapshot),
@@ -242,8 +247,9 @@ impl<'r> JobFollower<'r> {
         }
     }
 
-    /// Returns a snapshot of the queue that was taken at most `max_age_ms` ago; `None` until there is
-    /// one, which ends the next wait.
+    /// Returns the shared snapshot of the queue if it was taken at most `max_age_ms` ago, otherwise
+    /// the result of a query. `None` while the query runs, whose end ends the wait, and while there
+    /// is no snapshot at all.
     fn snapshot(&mut self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
         if self.query.as_ref().is_some_and(|query| !query.is_done()) {
             return Ok(None);
@@ -269,7 +275,7 @@ impl<'r> JobFollower<'r> {
         self.missing_since = None;
         match entry.state.phase() {
             JobPhase::Ended => self.on_job_ended(&job_id, Some(&entry.state)),
-            // The cluster runs the job again.
+            // With held records, the cluster has interrupted the job and runs it again.
             JobPhase::Waiting if self.copy.holds_records() || !self.copy.is_accepted => {
                 self.ending_since = None;
                 self.send_status(entry.status())
@@ -282,16 +288,16 @@ impl<'r> JobFollower<'r> {
             JobPhase::Active => {
                 let is_natural = |report: FinishReport| !report.is_terminated;
                 let is_natural = self.attempt().finish_report().is_some_and(is_natural);
-                // A job that Slurm is ending may run again, and its state does not say so until its
-                // last process and its epilog have ended.
+                // A job that Slurm interrupts may run again, and its state shows that only after
+                // its last process and its epilog have ended.
                 let max_ms = if is_natural { MAX_VERDICT_MS } else { MAX_COMPLETING_MS };
                 self.release_late_records(max_ms)
             }
         }
     }
 
-    /// Handles that a snapshot lacks the job. One that another machine took, whose clock is ahead, may
-    /// be older than the job, so a second one decides.
+    /// Handles a snapshot without the job. If a machine whose clock is ahead took it, it may be
+    /// older than the job, so only a second one counts.
     fn on_job_missing(
         &mut self,
         job_id: &str,
@@ -304,7 +310,7 @@ impl<'r> JobFollower<'r> {
         self.on_job_ended(job_id, state.as_ref())
     }
 
-    /// Handles that the cluster does not answer: a task that runs needs no answer.
+    /// Handles a cluster that does not answer. A running task does not depend on the answer.
     fn on_silent_cluster(
         &mut self,
         job_id: String,
@@ -318,8 +324,8 @@ impl<'r> JobFollower<'r> {
         self.send_status(JobStatus { job_id, state, reason, expected_start: None })
     }
 
-    /// Sends the records of an ended task that were held back, if the cluster has not said within
-    /// `max_ms` how the job ended.
+    /// Ends a task by its held records once the cluster has had `max_ms` to report the end of the
+    /// job.
     fn release_late_records(&mut self, max_ms: u64) -> Result<Observation, ServeError> {
         if !(self.copy.is_complete() && self.copy.holds_records()) {
             self.ending_since = None;
@@ -332,15 +338,16 @@ impl<'r> JobFollower<'r> {
         }
         let is_terminated = |report: FinishReport| report.is_terminated;
         if self.attempt().finish_report().is_some_and(is_terminated) && !self.copy.holds_stop() {
-            // The exit code is not the command's own.
+            // The signal of Slurm may have ended the command before its shim received the stop, so
+            // the recorded end is not the command's own.
             let by = self.spool.stop_requester().unwrap_or_else(|| CLUSTER_REQUESTER.to_owned());
             return self.finish(JobEnd::Cancelled { by });
         }
         self.release_end()
     }
 
-    /// Ends the task after the end of its job. `state` is the state in which the job ended; `None` if
-    /// the cluster no longer knows it.
+    /// Ends the task after the end of its job. `state` is the state in which the job ended; `None`
+    /// if the cluster no longer knows it.
     fn on_job_ended(
         &mut self,
         job_id: &str,
@@ -361,7 +368,7 @@ impl<'r> JobFollower<'r> {
                 return Ok(Observation::Finished);
             }
         }
-        // A job that was cancelled in the queue has no records.
+        // A job that was canceled in the queue has no records to wait for.
         let never_ran = self.spool.newest_attempt().is_none();
         let is_cancelled_in_queue = never_ran && !is_natural;
         let has_succeeded = state.is_some_and(|state| state.as_str() == "COMPLETED");
@@ -373,7 +380,8 @@ impl<'r> JobFollower<'r> {
         }
         let end = match (state, by) {
             (Some(state), by) => state.job_end(job_id, by),
-            // The controller forgets an element of an array at once if it is cancelled in the queue.
+            // The controller immediately forgets an element of an array that is canceled in the
+            // queue.
             (None, Some(by)) if never_ran => JobEnd::Cancelled { by },
             (None, _) => JobEnd::Lost {
                 why: format!("Slurm no longer knows job {job_id}, and its record lacks the end"),
@@ -389,7 +397,8 @@ impl<'r> JobFollower<'r> {
         self.finish(JobEnd::NotStarted { why })
     }
 
-    /// Sends the end. The mirror ends this process when it has received it.
+    /// Records the end before it sends it, because the mirror may be killed before it has recorded
+    /// it.
     fn finish(&self, end: JobEnd) -> Result<Observation, ServeError> {
         self.spool.set_ended(Some(&end));
         send(&RemoteMessage::JobEnded { end })?;
@@ -405,8 +414,8 @@ impl<'r> JobFollower<'r> {
         Ok(Observation::Changed)
     }
 
-    /// Waits for the mirror, the node or the next look at the files. Returns false once the mirror
-    /// has disconnected.
+    /// Waits until the mirror or the node sends something, or the files must be read again, and
+    /// handles the requests and responses. Returns false once the mirror has disconnected.
     fn wait(&mut self) -> Result<bool, ServeError> {
         let now = clock::monotonic_now();
         self.backoff.record_check(now, now);
@@ -429,7 +438,7 @@ impl<'r> JobFollower<'r> {
         if has_requests && !self.requests.receive()? {
             return Ok(false);
         }
-        // The first message from the mirror may have brought requests with it.
+        // The read that received the first message may have received requests as well.
         self.handle_requests()?;
         Ok(true)
     }

@@ -1,5 +1,5 @@
-//! The side of the node: the batch script of a job executes this program, which starts the task and
-//! waits for its end.
+//! The node: the batch script of a job executes siding, which starts the task and waits for its
+//! end.
 
 use std::ffi::CStr;
 use std::io;
@@ -26,14 +26,14 @@ use crate::task::watch::{TaskWatch, WatchError};
 /// The first argument of siding's process in a batch script.
 pub const JOB_ARGUMENT: &str = "__job";
 
-/// Grace of a stop by the cluster, in milliseconds, if the task's own is longer. Slurm kills the
-/// processes of a job 30 s after SIGTERM by default (`KillWait` in slurm.conf(5)).
+/// Maximum grace of a stop by the cluster, in milliseconds. Slurm sends SIGKILL 30 s after SIGTERM
+/// by default (`KillWait` in slurm.conf(5)), and the end must be recorded before that.
 const MAX_GRACE_MS: u64 = 20_000;
 
 /// Exit code of a job whose task was not started.
 const NOT_STARTED: u8 = 125;
 
-/// The reason why a job ran no task.
+/// A job could not run its task, or not wait for its end.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// A file of the job cannot be read or written.
@@ -52,9 +52,9 @@ pub enum JobError {
 }
 
 /// Runs the task of a job, and waits for its end. `spool` is the directory of the job, or a link to
-/// it in the directory of an array. New shims
-/// execute `program`. Returns the exit code for Slurm, which is that of the command, or `128+n` after
-/// signal n. If another job runs the task already, does nothing and returns 0.
+/// it in the directory of an array. New shims execute `program`. Returns the exit code for Slurm:
+/// that of the command, 128 + n after signal n, 1 if siding ended the command, and 125 if it was
+/// not started. If another job has claimed the attempt, does nothing and returns 0.
 ///
 /// # Errors
 ///
@@ -80,8 +80,8 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
     let job_id = own_element_job_id().or_else(|| srun_job_id.clone());
     let node = NodeInfo { machine, now, wall, job_id, srun_job_id };
     attempt.set_node(&node).map_err(io_error("record the node"))?;
-    // Slurm recognizes the processes of a job by their ancestors if the cluster has no control
-    // groups, and a shim is an orphan.
+    // Without control groups (`proctrack/linuxproc`), Slurm recognizes the processes of a job by
+    // their ancestors. A shim is an orphan, and would not be one of them.
     let _without_it_only_control_groups = process::become_subreaper();
     let root = match StateDir::open(attempt.path()) {
         Ok(root) => root,
@@ -90,7 +90,8 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
             return refused.map_err(io_error("record the failed start"));
         }
     };
-    // A `siding run` in the command must not use the account's state directory: all nodes share it.
+    // A `siding run` in the command must not use the state directory of the account, which all
+    // machines of the cluster may share.
     let own_state = ("SIDING_STATE_DIR".to_owned(), attempt.path().display().to_string());
     let variables = env.into_iter().chain([own_state]).collect();
     let id = spec.task_id;
@@ -112,7 +113,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         let _best_effort = attempt.set_finish_report(waiter.finish_report());
     }
     match end {
-        // The shim could not start the task, and has removed it.
+        // The shim could not record the task, and has removed its directory.
         Err(error) if root.task_dir(id).is_err() => {
             refuse(&attempt, &error.to_string()).map_err(io_error("record the failed start"))
         }
@@ -147,8 +148,8 @@ fn exit_code(state: &TaskState) -> u8 {
     }
 }
 
-/// Reaps the children that have exited. The processes of a task whose shim was killed are children of
-/// this subreaper, and an unreaped one would count as a living process of the task.
+/// Reaps the children that have exited. The processes of a task whose shim was killed are children
+/// of this subreaper, and an unreaped one would count as a living process of the task.
 fn reap_orphans() {
     while let Ok(ReapResult::Child { .. }) = process::reap_one() {}
 }
@@ -185,15 +186,15 @@ impl TaskWaiter<'_> {
         Ok(self.watch.state()?.1)
     }
 
-    /// Returns the report about the end of the task. Slurm signals all processes of a job in a moment,
-    /// so a command that has ended by its signal leaves one for this process as well.
+    /// Returns the report about the end of the task. Slurm signals all processes of a job at nearly
+    /// the same time, so this process has also received the signal that ended the command.
     fn finish_report(&self) -> FinishReport {
         let is_signaled = || self.signals.read_pending().contains(&Signal::TERM);
         FinishReport { is_terminated: self.is_stopped || is_signaled() }
     }
 
-    /// Stops the task because Slurm ends the job. Only the submitting machine learns the reason: on
-    /// the node, every reason looks the same.
+    /// Stops the task because Slurm ends the job. On the node, scancel, the time limit and a
+    /// preemption look the same; the submitting machine asks the cluster for the reason.
     fn stop(&mut self) -> Result<(), WatchError> {
         let by = CLUSTER_REQUESTER.to_owned();
         let grace_ms = self.watch.state()?.1.spec.grace_ms.min(MAX_GRACE_MS);

@@ -1,5 +1,5 @@
-//! The connection to siding on the node of a running job, over srun(1). It carries requests only: the
-//! records and the output are read from the shared directory.
+//! The connection to siding on the node of a running job, over srun(1). It carries requests and
+//! responses only: the records and the output are read from the shared directory.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -50,7 +50,7 @@ impl NodeLink {
             decoder: MessageDecoder::default(),
             pending: VecDeque::new(),
         };
-        // Nothing of the task lies behind this position, so neither records nor output follow.
+        // No record and no output follow this position, so only responses arrive.
         let position = RemotePosition { records: u64::MAX, bytes: u64::MAX, attempt: 0 };
         let protocol = REMOTE_PROTOCOL;
         link.send(&RemoteRequest::Follow { protocol, task_id: id, position, job: None })?;
@@ -74,8 +74,8 @@ impl NodeLink {
         self.stdin.write_all(&line)
     }
 
-    /// Receives the messages that have arrived; waits if there is none. Returns false once the
-    /// connection has ended.
+    /// Reads once, and appends the complete messages. Blocks if nothing has arrived. Returns false
+    /// at the end of srun's output.
     pub(super) fn receive(&mut self, messages: &mut Vec<(u64, ShimMessage)>) -> io::Result<bool> {
         let mut bytes = [0; 16 << 10];
         let count = self.stdout.read(&mut bytes)?;
@@ -91,7 +91,8 @@ impl NodeLink {
         Ok(count > 0)
     }
 
-    /// Ends srun. Returns the requests without a response, and the last message of srun.
+    /// Ends srun, and with it the step. Returns the numbers of the requests without a response, and
+    /// the last message of srun.
     pub(super) fn close(mut self) -> (Vec<u64>, Option<String>) {
         let pending = std::mem::take(&mut self.pending).into();
         let _ended_already = self.srun.kill();

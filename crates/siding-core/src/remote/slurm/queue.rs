@@ -1,5 +1,5 @@
-//! The queue of the cluster, which all followers of a user ask together: one of them runs squeue, at
-//! most once in five seconds, and the others read its result.
+//! The queue of the cluster. The followers of all tasks of a user share one query: one of them runs
+//! squeue, at most once in five seconds, and the others read its result from a file.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -21,7 +21,7 @@ pub(super) const MIN_AGE_MS: u64 = 5_000;
 /// Maximum size of the shared file, in bytes: more than 100,000 jobs.
 const MAX_FILE_BYTES: usize = 32 << 20;
 
-/// The queue at a moment.
+/// The result of one squeue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct QueueSnapshot {
     /// Time at which squeue was started.
@@ -46,8 +46,8 @@ impl QueueSnapshot {
         self.find(|job| job.job_id == job_id)
     }
 
-    /// Returns the entry of a job with a name; of several, one that has not ended. An sbatch that was
-    /// refused may have left a job that failed.
+    /// Returns the entry of a job with this name, if possible one of a job that has not ended: an
+    /// sbatch that was refused may have left a failed job.
     pub(super) fn job_with_name(&self, name: &str) -> Option<QueueEntry> {
         let has_ended = |job: &SnapshotJob| JobState::new(&job.state).phase() == JobPhase::Ended;
         self.find(|job| job.name == name && !has_ended(job))
@@ -74,7 +74,7 @@ impl From<QueueEntry> for SnapshotJob {
     }
 }
 
-/// The shared file of the snapshots of one cluster.
+/// The file with the last snapshot of one cluster.
 #[derive(Debug, Clone)]
 pub(super) struct SharedQueue {
     dir: PathBuf,
@@ -89,14 +89,15 @@ impl SharedQueue {
         Self { dir: base.path().to_owned(), name: format!("queue-{key}") }
     }
 
-    /// Returns the shared snapshot if it was taken at most `max_age_ms` ago.
+    /// Returns the shared snapshot if it was taken at most `max_age_ms` ago, or [`MIN_AGE_MS`] if
+    /// that is longer.
     pub(super) fn fresh_snapshot(&self, max_age_ms: u64) -> Option<QueueSnapshot> {
         let dir = file::open_directory(&self.dir).ok()?;
         self.read(&dir).filter(|known| is_fresh(known, max_age_ms.max(MIN_AGE_MS)))
     }
 
-    /// Returns a snapshot that was taken at most `max_age_ms` ago, or an older one while another
-    /// follower takes it. `None` if there is none yet.
+    /// Returns such a snapshot, and calls squeue if there is none. While another follower calls it,
+    /// returns the last snapshot; `None` before the first.
     fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
         self.snapshot_with(max_age_ms.max(MIN_AGE_MS), commands::list_jobs)
     }
@@ -142,12 +143,12 @@ impl SharedQueue {
     }
 }
 
-/// A thread that calls squeue: with a controller that does not answer, that takes 20 s, and a stop must
-/// not wait for it.
+/// A thread that takes a snapshot. With a controller that does not answer, squeue runs for 20 s,
+/// and a stop must not wait for it.
 #[derive(Debug)]
 pub(super) struct QueueQuery {
     receiver: Receiver<io::Result<Option<QueueSnapshot>>>,
-    /// The read end of a pipe whose write end the thread closes.
+    /// The read end of a pipe whose write end the thread closes when it has ended.
     end: OwnedFd,
 }
 
@@ -162,7 +163,7 @@ impl QueueQuery {
         Ok(Self { receiver, end })
     }
 
-    /// Returns the descriptor that becomes readable when the snapshot is there.
+    /// Returns the descriptor that becomes readable when the query is done.
     pub(super) fn source(&self) -> BorrowedFd<'_> {
         self.end.as_fd()
     }
@@ -171,8 +172,8 @@ impl QueueQuery {
         poll::is_readable(self.source())
     }
 
-    /// Returns the snapshot, and waits for it if necessary. `None` if there is none yet, because
-    /// another follower takes the first one.
+    /// Returns the snapshot, and waits for it if necessary. `None` if another follower is taking
+    /// the first one.
     pub(super) fn finish(self) -> io::Result<Option<QueueSnapshot>> {
         self.receiver.recv().unwrap_or(Ok(None))
     }
@@ -180,7 +181,7 @@ impl QueueQuery {
 
 fn is_fresh(snapshot: &QueueSnapshot, max_age_ms: u64) -> bool {
     let age = clock::unix_now().0 - snapshot.taken_at.0;
-    // A snapshot of the future comes from a clock that was set back.
+    // The age is negative if the wall clock was set back.
     u64::try_from(age).is_ok_and(|age| age < max_age_ms)
 }
 

@@ -2,16 +2,18 @@
 //!
 //! | file | writer | content |
 //! |---|---|---|
-//! | `request` | submitting machine | the specification and the variables of the task |
+//! | `request` | submitting machine | specification and variables of the task, until its end |
 //! | `submitting` | submitting machine | nothing; the job may have been submitted |
 //! | `job` | submitting machine | the number of the job |
-//! | `stop` | submitting machine | the requester of a stop that goes through the cluster |
+//! | `stop` | submitting machine | the requester of the last stop |
 //! | `ended` | submitting machine | the end of the job, if the records of the attempt lack it |
 //! | `slurm.out` | Slurm | messages of the batch script, if siding cannot be executed |
 //! | `attempt-N/` | node | the state directory of attempt N |
 //! | `attempt-N/node` | node | the node, its clocks and the number of the job |
 //! | `attempt-N/refused` | node | the reason why the task was not started |
-//! | `attempt-N/finished` | node | the task has ended, and whether Slurm has ended the job before |
+//! | `attempt-N/finished` | node | the report about the end: whether Slurm had signaled the job |
+//!
+//! `docs/format.md` describes the content.
 
 use std::fmt;
 use std::io;
@@ -66,7 +68,7 @@ pub(super) struct NodeInfo {
     /// The number of the job, as squeue(1) prints it.
     #[serde(default)]
     pub(super) job_id: Option<String>,
-    /// The number of the job for srun(1), which knows no elements of arrays.
+    /// The number of the job for srun(1), which does not accept that of an array's element.
     #[serde(default)]
     pub(super) srun_job_id: Option<String>,
 }
@@ -74,7 +76,7 @@ pub(super) struct NodeInfo {
 /// The report of the node about a task that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FinishReport {
-    /// Whether Slurm had sent SIGTERM to the job, so that the end of the command may be an effect.
+    /// Whether Slurm had sent SIGTERM to the job, so that the end of the command may be its effect.
     pub(super) is_terminated: bool,
 }
 
@@ -86,8 +88,8 @@ pub(super) struct SpoolBase {
 
 impl SpoolBase {
     /// Opens the base in the configured directory, otherwise in the state directory, and creates it
-    /// if it is missing. Fails if another user could replace the files in it, and thereby the commands
-    /// of jobs.
+    /// if it is missing. Fails if another user could replace the files in it, and thereby the
+    /// commands of jobs.
     pub(super) fn open(root: &StateDir, configured: Option<&str>) -> io::Result<Self> {
         let path = configured.map_or_else(|| root.path().to_owned(), PathBuf::from).join(JOBS_DIR);
         let failed = |why: &dyn fmt::Display| {
@@ -126,7 +128,8 @@ impl SpoolBase {
         ArraySpool::from_path(self.path.join(name))
     }
 
-    /// Removes the spool directories of jobs that ended long ago.
+    /// Removes the spool directories of jobs that ended before the retention period, and the
+    /// directories of old arrays whose spool directories were removed.
     pub(super) fn remove_expired(&self) {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
@@ -191,25 +194,27 @@ impl JobSpool {
         self.write_json(SUBMITTING_FILE, &())
     }
 
-    /// Returns the requester of a stop that goes through the cluster; `None` if there is none.
+    /// Returns the requester of the last stop; `None` if there is none. A canceled job has this
+    /// requester.
     pub(super) fn stop_requester(&self) -> Option<String> {
         read_json(&self.path.join(STOP_FILE)).ok()
     }
 
-    /// Records the requester of a stop before the job is cancelled.
+    /// Records the requester of a stop, before the job may be canceled for it.
     pub(super) fn set_stop_requester(&self, by: &str) -> io::Result<()> {
         self.write_json(STOP_FILE, &by)
     }
 
-    /// Returns the recorded end of the job; `None` if there is none, or if the records of the attempt
-    /// contain it.
+    /// Returns the recorded end of the job; `None` before it, or if the records of the attempt
+    /// contain the end of the task.
     pub(super) fn job_end(&self) -> Option<JobEnd> {
         read_json(&self.path.join(ENDED_FILE)).ok().flatten()
     }
 
-    /// Records that the task has ended, before its mirror receives the end, and removes the variables
-    /// of the task. `end` is the end of the job, if the records of the attempt lack it: a mirror may
-    /// be killed before it has recorded the end, and the cluster forgets jobs.
+    /// Records that the task has ended, before its mirror receives the end, and removes the request
+    /// with the variables of the task. `end` is the end of the job, unless the records of the
+    /// attempt end the task: a mirror may be killed before it has recorded the end, and the cluster
+    /// forgets jobs. The first recorded end is kept.
     pub(super) fn set_ended(&self, end: Option<&JobEnd>) {
         if !self.path.join(ENDED_FILE).exists() {
             let _best_effort = self.write_json(ENDED_FILE, &end);
@@ -223,7 +228,8 @@ impl JobSpool {
         super::super::ssh::last_message(&text)
     }
 
-    /// Returns the number of the newest attempt that a node has begun; `None` before the first.
+    /// Returns the number of the newest attempt whose node has recorded itself; `None` before the
+    /// first.
     pub(super) fn newest_attempt(&self) -> Option<u32> {
         let names = std::fs::read_dir(&self.path).ok()?.flatten().map(|entry| entry.file_name());
         let numbers =
@@ -231,8 +237,8 @@ impl JobSpool {
         numbers.filter(|number| self.attempt(*number).node().is_some()).max()
     }
 
-    /// Makes this machine forget which entries the directories of an attempt have: a client of NFS
-    /// shows new entries of other machines with a delay, unless it has changed the directory itself.
+    /// Discards the cached entries of the directories of an attempt. A client of NFS shows the new
+    /// entries of other machines with a delay, unless it has changed the directory itself.
     pub(super) fn forget_cached_entries(&self, id: TaskId, attempt: u32) {
         let attempt = self.attempt(attempt).path;
         let tasks = attempt.join("tasks");
@@ -265,8 +271,8 @@ impl Attempt {
         &self.path
     }
 
-    /// Claims the attempt for this job: the directory can be created only once, so of two jobs for
-    /// one task only one runs it.
+    /// Claims the attempt for this job. mkdir(2) succeeds only once, so only one of two jobs for a
+    /// task runs it. Fails with `AlreadyExists` if another job has claimed the attempt.
     pub(super) fn claim(&self) -> io::Result<()> {
         create_private_directory(&self.path, false)
     }
@@ -285,8 +291,8 @@ impl Attempt {
         read_json(&self.path.join(REFUSED_FILE)).ok()
     }
 
-    /// Returns the report about the end; `None` until the node has written it, and if Slurm killed
-    /// the job before.
+    /// Returns the report about the end of the task; `None` until the node has written it, and
+    /// forever if Slurm killed the job before.
     pub(super) fn finish_report(&self) -> Option<FinishReport> {
         read_json(&self.path.join(FINISHED_FILE)).ok()
     }
@@ -304,7 +310,8 @@ pub(super) fn create_private_directory(path: &Path, is_existing_allowed: bool) -
     std::fs::DirBuilder::new().mode(0o700).recursive(is_existing_allowed).create(path)
 }
 
-/// Returns whether a path is a directory of this user that no other user can change.
+/// Returns whether a path is a directory of this user, and no link to one, that no other user can
+/// change.
 fn is_private(path: &Path) -> io::Result<bool> {
     let facts = std::fs::symlink_metadata(path)?;
     let is_own = facts.uid() == process::effective_uid();
@@ -319,7 +326,8 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     serde_json::from_slice(&bytes).map_err(io::Error::other)
 }
 
-/// Replaces a file in one step, so that a reader on another machine finds the whole content.
+/// Replaces a file in one step, so that a reader on another machine never reads a part of the
+/// content.
 pub(super) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     let dir = file::open_directory(dir)?;
     let temporary = format!("{name}.{}", std::process::id());

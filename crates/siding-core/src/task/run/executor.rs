@@ -111,8 +111,8 @@ impl ExecutorChoice {
         &self.name
     }
 
-    /// Returns whether the executor is a cluster whose commands are on this machine. Its nodes share
-    /// the files of this machine.
+    /// Returns whether the executor is a cluster whose commands are on this machine. Its nodes
+    /// share the files of this machine.
     #[must_use]
     pub const fn shares_files(&self) -> bool {
         self.settings.host.is_none()
@@ -177,7 +177,7 @@ impl ExecutorChoice {
 }
 
 impl ExecutorChoice {
-    /// Checks that the job of a cluster needs no local input: it may start when this machine is off.
+    /// Rejects a job that reads input of this machine, which may be off when the job starts.
     ///
     /// # Errors
     ///
@@ -192,8 +192,8 @@ impl ExecutorChoice {
     }
 }
 
-/// Returns an executor of the settings as a task records it, with the variables of this process that
-/// ssh needs.
+/// Returns an executor of the settings as a task records it, with the variables of this process
+/// that ssh needs.
 #[must_use]
 pub fn remote_executor(name: &str, settings: &ExecutorSettings) -> RemoteExecutor {
     let known = |name: &&str| Some(((*name).to_owned(), std::env::var(name).ok()?));

@@ -1,4 +1,4 @@
-//! The decisions about a task that is a job in a cluster.
+//! The decisions about a task that runs as a job in a cluster.
 
 use super::{Actions, Hello, LinkPhase, MirrorAction, MirrorContext, MirrorMachine};
 use crate::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
@@ -8,7 +8,8 @@ use crate::record::Record;
 use crate::slurm::CLUSTER_REQUESTER;
 
 impl MirrorMachine {
-    /// Records a new status in the queue. A stop that is pending is requested now.
+    /// Records a new status in the queue. The first status after a connection shows that the
+    /// follower can receive requests, so a pending stop is sent.
     pub(super) fn on_queued(&mut self, context: MirrorContext<'_>, status: JobStatus) -> Actions {
         let (hello, since, is_new) = match std::mem::take(&mut self.phase) {
             LinkPhase::Opened { hello, .. } => (hello, context.monotonic, true),
@@ -32,8 +33,8 @@ impl MirrorMachine {
         actions
     }
 
-    /// Replaces the name and the clocks of the machine that submitted the job by those of the node
-    /// that runs it.
+    /// Replaces the name and the clocks of the submitting machine with those of the node that runs
+    /// the job.
     pub(super) fn on_node(&mut self, node: Hello) -> Actions {
         match &mut self.phase {
             LinkPhase::Opened { hello, .. } | LinkPhase::Queued { hello, .. } => {
@@ -61,7 +62,8 @@ impl MirrorMachine {
         vec![MirrorAction::Record(vec![Record::Remote(event)])]
     }
 
-    /// Ends a task whose records do not contain its end, or lack only its summary.
+    /// Ends a task as the cluster reports it. Records that end the task take precedence if they
+    /// have arrived, and only the summary is missing.
     pub(super) fn on_job_ended(&mut self, context: MirrorContext<'_>, end: JobEnd) -> Actions {
         if !self.ending.is_empty() {
             return self.end_without_summary(context);
@@ -78,7 +80,8 @@ impl MirrorMachine {
                 (vec![stop], "the job was cancelled".to_owned())
             }
             JobEnd::TimeLimit => {
-                // The deadline of a person's task may not count yet.
+                // A foreground task of a person has no deadline yet, and `DeadlinePassed` would
+                // change nothing.
                 let counted = Record::Remote(RemoteEvent::DeadlineCounted { at: now });
                 actions.push(MirrorAction::Record(vec![counted]));
                 lifecycle = lifecycle.with_deadline_from(now);
@@ -96,8 +99,8 @@ impl MirrorMachine {
             }
             JobEnd::Lost { why } => (Vec::new(), why),
         };
-        // Each event has the time of this decision: a deadline that was moved to `now` would have
-        // passed a moment later, and a lifecycle accepts no such deadline.
+        // All events have the time of this decision, because a lifecycle rejects a deadline in the
+        // past, and one that was moved to `now` would be in the past a moment later.
         let mut records = Vec::new();
         for event in events {
             let (next, effects) = lifecycle.step(&event, now);
@@ -120,7 +123,7 @@ impl MirrorMachine {
 /// Returns the event that ends a task whose processes have disappeared with their job.
 fn final_event(lifecycle: &Lifecycle, why: String) -> TaskEvent {
     match lifecycle.phase() {
-        // A task that was stopped before it was spawned would be `lost` otherwise.
+        // `Vanished` would give a task that was stopped before it was spawned the outcome `lost`.
         Phase::Starting { stop: Some(_) } => TaskEvent::LeaderEnded {
             end: LeaderEnd::Unknown { why },
             tree: TreeLiveness::Empty,

@@ -10,8 +10,8 @@ use crate::remote::RemoteRequest;
 use crate::signal::Signal;
 
 impl MirrorMachine {
-    /// Requests the stop of the task. The record comes first: the connection may have broken without
-    /// a sign, and the request is then repeated over the next one.
+    /// Requests the stop of the task. The record precedes the request: the connection may have
+    /// broken without a sign, and the request is then repeated over the next one.
     #[must_use]
     pub fn stop(
         &mut self,
@@ -20,7 +20,7 @@ impl MirrorMachine {
         grace_ms: Option<u64>,
         signal: Option<Signal>,
     ) -> Actions {
-        // The end of a session does not take away the files of a command that has ended.
+        // The end of a session must not cancel the copying of the files of an ended command.
         let cancelled =
             if by == SESSION_REQUESTER { Vec::new() } else { self.cancel_fetch(context, by) };
         if self.fetch.needs_no_connection() {
@@ -54,7 +54,7 @@ impl MirrorMachine {
         Some(MirrorAction::Send(RemoteRequest::Forward { number, request }))
     }
 
-    /// Repeats the stop that the remote task has not recorded yet.
+    /// Repeats the request for the stop that the remote task has not recorded yet.
     pub(super) fn forward_pending_stop(&mut self, remote: RemoteState) -> Option<MirrorAction> {
         let stop = remote.pending_stop?;
         let (by, grace_ms, signal) = (stop.by, stop.grace_ms, stop.signal);

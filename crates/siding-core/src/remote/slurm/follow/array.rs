@@ -1,5 +1,5 @@
 //! Submits the job of a task as an element of a job array. Each follower adds its own element, and
-//! the one that owns the lock of the array calls sbatch for all.
+//! the follower that holds the lock of the array calls sbatch for all.
 
 use std::io;
 
@@ -21,11 +21,11 @@ use crate::sys::clock;
 /// the cluster.
 const MAX_SUBMISSION_MS: u64 = 25_000;
 
-/// The elements of an array that are waited for.
+/// A count of the elements that followers have added to an array.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CollectedElements {
     present: usize,
-    /// The time at which the last one was seen first.
+    /// The time at which this follower first counted this number.
     since: MonotonicMs,
 }
 
@@ -71,7 +71,7 @@ impl JobFollower<'_> {
         Ok(Some(observation))
     }
 
-    /// Counts the elements of the array. Returns whether it is to be submitted.
+    /// Counts the elements of the array. Returns whether they must be submitted now.
     fn is_array_due(&mut self, array: &ArraySpool, element: ArrayElement) -> io::Result<bool> {
         let (present, now) = (array.indexes()?.len(), clock::monotonic_now());
         let known = self.collected.filter(|known| known.present == present);
@@ -81,8 +81,8 @@ impl JobFollower<'_> {
     }
 
     /// Looks for an array by its name after a submission without a response. Submits it again once
-    /// it can no longer appear. A second array would do no harm, because only one job can claim a
-    /// task, and the mirror follows that job.
+    /// it can no longer appear. A second array is harmless, because only one job can claim an
+    /// attempt of a task, and each follower adopts that job.
     fn find_array(
         &mut self,
         array: &ArraySpool,
@@ -114,7 +114,8 @@ impl JobFollower<'_> {
         element: ArrayElement,
         indexes: Vec<u32>,
     ) -> Result<Observation, ServeError> {
-        // The instances of a matrix step differ only in their variables and directories.
+        // The instances of a matrix step differ only in their variables and directories, so the
+        // options of this job are those of all.
         let options = match self.sbatch_arguments() {
             Ok(options) => options,
             Err(error) => {
@@ -141,8 +142,9 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Follows the job that runs the task. It differs from the recorded one if none is recorded
-    /// yet, or if a repeated submission has created a second job.
+    /// Records the number of the job that runs the task, and follows this job. Another number or
+    /// none is recorded if a submission had no response: a repeated one may have created a second
+    /// job.
     pub(super) fn adopt_running_job(&mut self, node: &NodeInfo) -> io::Result<()> {
         if let Some(job_id) = &node.job_id
             && self.job_id.as_ref() != Some(job_id)
@@ -153,7 +155,7 @@ impl JobFollower<'_> {
         Ok(())
     }
 
-    /// Returns the number of the job for srun(1), which knows no elements of arrays.
+    /// Returns the number of the job for srun(1), which does not accept that of an array's element.
     pub(super) fn srun_job_id(&self) -> Option<String> {
         let node = self.attempt().node();
         node.and_then(|node| node.srun_job_id).or_else(|| self.job_id.clone())

@@ -1,4 +1,4 @@
-//! The records and the output of one attempt of a job, as they are sent to the mirror.
+//! Copies the records and the output of one attempt of a job to the mirror.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -39,12 +39,13 @@ pub(super) struct AttemptCopy {
     read_records: u64,
     /// The records that were read, and that wait until the output before them is sent.
     unsent: Vec<Record>,
-    /// Whether the records say that siding ends the task.
+    /// Whether a record says that siding ends the task, for a reason other than a signal of Slurm.
     is_being_stopped: bool,
-    /// The records from the first that may be an effect of the end of the job. They are sent once
-    /// the node or the cluster has said how the job ended.
+    /// The first record that may be an effect of the end of the job, and all later ones. They are
+    /// sent once the node or the cluster has reported how the job ended, or dropped if its state
+    /// contradicts them.
     held: Vec<Record>,
-    /// The time since which records are held back.
+    /// The time at which the first record was held back.
     held_since: Option<MonotonicMs>,
 }
 
@@ -68,13 +69,13 @@ impl AttemptCopy {
         !self.held.is_empty()
     }
 
-    /// Returns whether the records that are held back look like effects of the end of the job, so
-    /// that the cluster must be asked even if the node has received no signal.
+    /// Returns whether the held records look like effects of the end of the job. The cluster must
+    /// then be asked even if the node reports no signal.
     pub(super) fn needs_verdict(&self) -> bool {
         self.held.first().is_some_and(may_result_from_job_end)
     }
 
-    /// Returns whether the records that are held back begin with a stop by the cluster.
+    /// Returns whether the held records begin with a stop by the cluster.
     pub(super) fn holds_stop(&self) -> bool {
         matches!(self.held.first(), Some(Record::Event { event: TaskEvent::StopAsked { .. }, .. }))
     }
@@ -84,14 +85,14 @@ impl AttemptCopy {
         self.held_since.filter(|_| self.holds_records()).map_or(0, |since| now.ms_since(since))
     }
 
-    /// Returns whether the journal contains the end of the task, with its summary, and everything is
-    /// sent except for the records that are held back.
+    /// Returns whether the journal contains the end of the task, with its summary, and everything
+    /// is sent except for the records that are held back.
     pub(super) fn is_complete(&self) -> bool {
         self.unsent.is_empty() && self.state.as_ref().is_some_and(|state| state.closed.is_some())
     }
 
-    /// Sends the new output, then the new records, as for a task of this machine. Calls `before_end`
-    /// before it sends the last record. Returns whether there was anything new.
+    /// Sends the new output, then the new records, as `serve` does for a task of this machine.
+    /// Calls `before_end` before it sends the last record. Returns whether there was anything new.
     pub(super) fn send_news(
         &mut self,
         attempt: &Attempt,
@@ -174,13 +175,13 @@ impl AttemptCopy {
         Ok(send(&RemoteMessage::Record { record: Box::new(record) })?)
     }
 
-    /// Sends the records that were held back, because the command ended by itself.
+    /// Sends the held records unchanged.
     pub(super) fn release_records(&mut self) -> Result<(), ServeError> {
         std::mem::take(&mut self.held).into_iter().try_for_each(|record| self.send_record(record))
     }
 
-    /// Sends the records that were held back, which begin with a stop, with the requester of the
-    /// cancellation as the requester of this stop.
+    /// Sends the held records, which begin with a stop, with the requester of the cancellation as
+    /// the requester of this stop.
     pub(super) fn release_as_cancelled(&mut self, by: Option<String>) -> Result<(), ServeError> {
         if let Some(Record::Event { event: TaskEvent::StopAsked { by: requester, .. }, .. }) =
             self.held.first_mut()
@@ -190,8 +191,8 @@ impl AttemptCopy {
         self.release_records()
     }
 
-    /// Sends the rest of the output of an attempt that the cluster has interrupted. Returns false if
-    /// that must be continued later.
+    /// Sends the rest of the output of an attempt that the cluster has interrupted. Returns false
+    /// if the call must be repeated, as for [`Self::send_output`].
     pub(super) fn send_rest(&mut self, attempt: &Attempt, id: TaskId) -> Result<bool, ServeError> {
         match open_task_dir(attempt, id) {
             Some(dir) => self.send_output(&dir),
@@ -199,8 +200,9 @@ impl AttemptCopy {
         }
     }
 
-    /// Sends the output up to its present length. Returns false if a request has arrived meanwhile, or
-    /// the mirror does not read, for example because its disk is full: a stop must not wait for that.
+    /// Sends the output up to its present length. Returns false if a request has arrived meanwhile,
+    /// or the mirror does not read, for example because its disk is full: a stop must not wait for
+    /// that.
     fn send_output(&mut self, dir: &TaskDir) -> Result<bool, ServeError> {
         let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(true) };
         let target = chunks.written_bytes()?;
@@ -224,8 +226,8 @@ impl AttemptCopy {
     }
 }
 
-/// Waits until the mirror reads. Returns false if a request has arrived, or the mirror does not read
-/// for a second.
+/// Waits until the mirror reads. Returns false if a request has arrived, or the mirror does not
+/// read for a second.
 fn wait_for_mirror() -> io::Result<bool> {
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let sources = [stdin.as_fd()];
@@ -242,16 +244,18 @@ fn send_part(at: u64, part: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Opens the directory of the task in the state directory of an attempt. `None` until it exists. The
-/// node may be another machine, so the task is never repaired from here.
+/// Opens the directory of the task in the state directory of an attempt; `None` until it exists.
+/// Does not repair the task: its shim may be on another machine, whose processes are not visible
+/// here.
 fn open_task_dir(attempt: &Attempt, id: TaskId) -> Option<TaskDir> {
     let path = attempt.path().join("tasks").join(id.to_string());
     let fd = file::open_directory(&path).ok()?;
     Some(TaskDir::from_fd(id, fd, None))
 }
 
-/// Returns the message about the node, with its clocks now. Only the wall clocks of the machines of a
-/// cluster are comparable, so the monotonic clock of the node follows from the time since its record.
+/// Returns the message about the node, with the present values of its clocks. The monotonic clock
+/// of the node cannot be read here. It is computed from its recorded value and the wall time since
+/// then, because the wall clocks of a cluster agree.
 fn node_message(node: &NodeInfo) -> RemoteMessage {
     let wall = clock::unix_now();
     let elapsed_ms = u64::try_from(wall.0.saturating_sub(node.wall.0)).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The requests of the mirror for a job: a stop of a job that waits goes to the cluster, everything
-//! else to the shim on the node.
+//! The requests of the mirror. A stop of a job that waits goes to the cluster, every other request
+//! to the shim on the node.
 
 use std::io;
 
@@ -14,8 +14,8 @@ use super::super::queue::MIN_AGE_MS;
 use super::JobFollower;
 use crate::sys::clock;
 
-/// Time after which a job is cancelled whose node has not carried out a stop, beyond the grace, in
-/// milliseconds. The shim gives a kill up after 25 s.
+/// Time after the grace of a stop at which the job is canceled if its node has not carried out the
+/// stop, in milliseconds. It exceeds the 25 s after which the shim gives up a kill.
 const STOP_OVERHEAD_MS: u64 = 35_000;
 
 impl JobFollower<'_> {
@@ -81,7 +81,8 @@ impl JobFollower<'_> {
         Ok(())
     }
 
-    /// Refuses a request that the node cannot receive. A stop goes through the cluster instead.
+    /// Refuses a request that cannot reach the node. If it is a stop, or an earlier stop has not
+    /// ended the task yet, also cancels the job.
     fn on_link_failed(&mut self, number: u64, why: &str, is_stop: bool) -> Result<(), ServeError> {
         if is_stop || self.cancel_at.is_some() {
             self.cancel_at = None;
@@ -91,7 +92,8 @@ impl JobFollower<'_> {
         Ok(send(&response(number, ShimMessage::Refused { why }))?)
     }
 
-    /// Cancels the job if its node has not carried out a stop in time.
+    /// Cancels the job if its node has not carried out a stop in time, or an earlier attempt to
+    /// cancel it has failed.
     pub(super) fn cancel_if_due(&mut self) {
         if self.cancel_at.is_some_and(|at| at <= clock::monotonic_now()) {
             self.cancel_at = None;
@@ -99,7 +101,8 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Cancels the job, and tries again later if the cluster does not answer.
+    /// Cancels the job. Schedules another attempt if the cluster does not answer, or the number of
+    /// the job is not known yet.
     fn cancel_job(&mut self) {
         let now = clock::monotonic_now();
         let Some(job_id) = &self.job_id else {

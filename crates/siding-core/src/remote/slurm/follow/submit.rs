@@ -1,4 +1,4 @@
-//! Submits the job of a task, once.
+//! Submits the job of a task, and resolves submissions without an answer.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,8 +17,9 @@ use crate::sys::clock;
 const FIRST_QUERY_MS: u64 = 1_000;
 
 impl JobFollower<'_> {
-    /// Submits the job. If an earlier attempt to do so got no answer, looks for the job by its name
-    /// first. Two jobs for one task would do no harm, because only one of them can claim it.
+    /// Submits the job. If an earlier call of sbatch may have succeeded, first looks for the job by
+    /// its name. Two jobs for one task are harmless, because only one of them can claim the
+    /// attempt.
     pub(super) fn submit(&mut self) -> Result<Observation, ServeError> {
         let array = self.request.options.array.filter(|_| !self.spool.may_be_submitted());
         if let Some(element) = array
@@ -43,7 +44,7 @@ impl JobFollower<'_> {
                 return self.record_job(&entry.job_id);
             }
         }
-        // A stop that was requested before the cluster had the job leaves nothing to cancel there.
+        // The cluster has no job yet, so a stop that was requested before leaves nothing to cancel.
         if let Some(by) = self.spool.stop_requester() {
             return self.finish(JobEnd::Cancelled { by });
         }
@@ -63,7 +64,8 @@ impl JobFollower<'_> {
                 self.send_status(unsubmitted_status(error.why))
             }
             Err(error) => {
-                // The next mirror must find the reason if this one is killed.
+                // The reason is recorded, so that the next mirror receives it if this one is
+                // killed.
                 self.finish(JobEnd::NotStarted { why: error.why })
             }
         }
@@ -81,7 +83,7 @@ impl JobFollower<'_> {
         self.since = clock::unix_now();
         let now = clock::monotonic_now();
         self.next_query = now.plus_ms(FIRST_QUERY_MS);
-        // A stop that arrived before the submission is carried out before the job starts.
+        // A stop that arrived while the number was not known cancels the job now.
         self.cancel_at = self.cancel_at.map(|_| now);
         self.send_status(JobStatus {
             job_id: self.job_id.clone(),
@@ -102,7 +104,7 @@ impl JobFollower<'_> {
     }
 }
 
-/// Returns the status of a job that the cluster has not accepted yet.
+/// Returns the status of a job of which it is not known whether the cluster has accepted it.
 pub(super) fn unsubmitted_status(reason: String) -> JobStatus {
     let state = "SUBMITTING".to_owned();
     JobStatus { job_id: None, state, reason: Some(reason), expected_start: None }
