@@ -19,8 +19,9 @@ use super::node::JOB_ARGUMENT;
 /// Arguments of timeout(1): SIGTERM after 20 s, and SIGKILL 2 s later.
 const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 
-/// The exit code of timeout(1) for a command that has exceeded its time.
-const TIMEOUT_EXIT_CODE: i32 = 124;
+/// The exit codes of timeout(1) for a command that has exceeded its time, and for one that it had to
+/// kill then.
+const TIMEOUT_EXIT_CODES: [i32; 2] = [124, 137];
 
 /// A command of Slurm has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +63,7 @@ fn text_of(output: &Output) -> Result<String, SlurmError> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let message = ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string());
-    let has_no_answer = output.status.code() == Some(TIMEOUT_EXIT_CODE);
+    let has_no_answer = output.status.code().is_some_and(|code| TIMEOUT_EXIT_CODES.contains(&code));
     let is_ambiguous = has_no_answer || message.contains("timed out");
     let why = if has_no_answer { format!("no answer within 20 s ({message})") } else { message };
     Err(SlurmError { why, is_ambiguous })
@@ -187,4 +188,23 @@ pub(super) fn node_command(job_id: &str, program: &Path, state_dir: &Path) -> Co
     command.arg(program).arg(ssh::SERVE_ARGUMENT).env("SIDING_STATE_DIR", state_dir);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_command_without_an_answer_may_have_been_carried_out() {
+        let fails = |code: i32, message: &str| {
+            let status = ExitStatus::from_raw(code << 8);
+            let output = Output { status, stdout: Vec::new(), stderr: message.as_bytes().to_vec() };
+            text_of(&output).expect_err("it failed").is_ambiguous
+        };
+        assert!(fails(124, "") && fails(137, "") && fails(1, "Socket timed out on send/recv"));
+        assert!(!fails(1, "Invalid partition name specified"));
+    }
 }

@@ -149,7 +149,9 @@ impl<'r> JobFollower<'r> {
         }
         loop {
             let mut observation = self.observe_files()?;
-            if observation != Observation::Finished {
+            // A recorded end follows the whole output, whose copy a request may have interrupted.
+            let has_more = observation == Observation::Changed && self.recorded_end.is_some();
+            if observation != Observation::Finished && !has_more {
                 let of_job = self.observe_job()?;
                 observation = if of_job == Observation::Unchanged { observation } else { of_job };
             }
