@@ -84,10 +84,13 @@ impl<'r> TaskProgress<'r> {
             LastLine::Included => self.read_last_line(&task, view.output.bytes),
             LastLine::Omitted => "",
         };
+        let remote = remote_state(&view);
         let facts = ProgressFacts {
             counts,
             elapsed_ms: view.elapsed_ms,
-            usual_ms,
+            // The time in a queue says nothing about the duration of the command.
+            usual_ms: usual_ms.filter(|_| view.queued.is_none()),
+            remote: remote.as_deref(),
             stall: view.attention.as_ref(),
             hint,
             last_line,
@@ -122,4 +125,15 @@ impl<'r> TaskProgress<'r> {
         }
         self.last_line.as_ref().map_or("", |(_, _, line)| line)
     }
+}
+
+/// Returns the reason why a task on another machine makes no visible progress: its connection is
+/// interrupted, or its job waits in a queue.
+fn remote_state(view: &TaskView) -> Option<String> {
+    let interruption = view.unreachable.as_ref().map(|one| {
+        let pending = if one.stop_pending { ", a stop is pending" } else { "" };
+        format!("unreachable{pending}: {}", one.why)
+    });
+    let queue = || view.queued.as_ref().map(|one| format!("queued: {}", one.describe(None)));
+    interruption.or_else(queue)
 }

@@ -12,8 +12,9 @@ use crate::text::{CharacterSet, display_width, one_line};
 const REPAINT_MS: u64 = 1_000;
 /// Number of cells of the bar.
 const BAR_CELLS: usize = 5;
-/// Minimum columns for the last line of the output. In a narrower space it is left out.
-const MIN_LAST_LINE_COLUMNS: usize = 10;
+/// Minimum columns for the state of a remote machine, and for the last line of the output. In a
+/// narrower space they are left out.
+const MIN_TEXT_COLUMNS: usize = 10;
 /// Space between two parts of the line.
 const SEPARATOR: &str = "  ";
 
@@ -26,6 +27,9 @@ pub struct ProgressFacts<'a> {
     pub elapsed_ms: u64,
     /// Usual duration of the command in milliseconds; `None` if it is unknown.
     pub usual_ms: Option<u64>,
+    /// The state of the connection to the task's machine, or of its job in a queue; `None` if there
+    /// is nothing to say. It is untrusted, and is escaped.
+    pub remote: Option<&'a str>,
     /// The current stall of the task.
     pub stall: Option<&'a AttentionView>,
     /// A hint of siding itself, such as the key that moves the command to the background.
@@ -72,10 +76,12 @@ pub fn format_progress_line(
             line.push_str(&part);
         }
     }
-    let left = columns.saturating_sub(display_width(&line) + SEPARATOR.len());
-    if left >= MIN_LAST_LINE_COLUMNS && !facts.last_line.is_empty() {
-        line.push_str(SEPARATOR);
-        line.push_str(&one_line(facts.last_line, left));
+    for part in [facts.remote.unwrap_or_default(), facts.last_line] {
+        let left = columns.saturating_sub(display_width(&line) + SEPARATOR.len());
+        if left >= MIN_TEXT_COLUMNS && !part.is_empty() {
+            line.push_str(SEPARATOR);
+            line.push_str(&one_line(part, left));
+        }
     }
     characters.replace_symbols(&one_line(&line, columns)).into_owned()
 }
@@ -200,6 +206,7 @@ mod tests {
         counts: None,
         elapsed_ms: 130_400,
         usual_ms: Some(240_000),
+        remote: None,
         stall: None,
         hint: None,
         last_line: "",
@@ -228,6 +235,9 @@ mod tests {
         assert_eq!(line(asking, 50), "2m 10s ▓▓▓░░ of 4m  Compiling serde v1.0.228");
         let counts = ProgressFacts { counts: Some((1, 3)), hint: Some("Ctrl-B"), ..FACTS };
         assert_eq!(line(counts, 80), "1 of 3 ended  2m 10s ▓▓▓░░ of 4m  Ctrl-B");
+        let queued = ProgressFacts { remote: Some("queued: job 7\u{1b}[2J"), ..counts };
+        let expected = "1 of 3 ended  2m 10s ▓▓▓░░ of 4m  Ctrl-B  queued: job 7\\e[2J";
+        assert_eq!(line(queued, 80), expected);
         let network = stall(WhyVerdict::Waiting, Some(WaitingOn::Network));
         assert_eq!(format_silence(&network), "silent for 50s: waits (network)");
         assert_eq!(format_silence(&stall(WhyVerdict::Unknown, None)), "silent for 50s");
@@ -269,6 +279,7 @@ mod tests {
                 counts,
                 elapsed_ms,
                 usual_ms,
+                remote: hint.as_deref(),
                 stall: is_stalled.then_some(&stall),
                 hint: hint.as_deref(),
                 last_line: &last_line,

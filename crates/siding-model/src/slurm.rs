@@ -192,10 +192,23 @@ impl QueueEntry {
     }
 }
 
+/// Returns the value of a field in a line of `scontrol show --oneliner`: `RUNNING` for `JobState`.
+#[must_use]
+pub fn scontrol_field<'t>(line: &'t str, name: &str) -> Option<&'t str> {
+    line.split_whitespace().find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::process::MonotonicMs;
+
+    #[test]
+    fn a_field_of_scontrol_is_found_by_its_whole_name() {
+        let line = "JobId=7 JobName=siding Priority=1 JobState=RUNNING Reason=None";
+        assert_eq!(scontrol_field(line, "JobState"), Some("RUNNING"));
+        assert_eq!(scontrol_field(line, "State"), None);
+    }
 
     #[test]
     fn queue_lines_are_parsed() {

@@ -9,7 +9,7 @@ use siding_core::parallel;
 use siding_core::remote::{self, ExecutorCheck, ProgramCopy};
 use siding_core::sys::system_info;
 use siding_core::task::run::{UnknownExecutor, remote_executor};
-use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR};
+use siding_model::executor::{ExecutorSettings, LOCAL_EXECUTOR, SLURM_EXECUTOR};
 use siding_model::settings::Executors;
 use siding_model::text::one_line;
 
@@ -132,13 +132,18 @@ impl Args {
 }
 
 /// Returns the executors with these names, or all of them if there are no names: first this machine,
-/// then those of the settings.
+/// then those of the settings. The cluster of this machine, which needs no settings, is listed only by
+/// its name.
 fn list_views<'e>(
     executors: &'e Executors,
     names: &[String],
 ) -> Result<Vec<ExecutorView<'e>>, Failure> {
     let remote = executors.iter().map(|(name, executor)| ExecutorView::remote(name, executor));
-    let mut views: Vec<_> = iter::once(ExecutorView::local()).chain(remote).collect();
+    let is_requested = names.iter().any(|name| name == SLURM_EXECUTOR);
+    let cluster =
+        (is_requested && executors.get(SLURM_EXECUTOR).is_none()).then(ExecutorView::local_cluster);
+    let mut views: Vec<_> =
+        iter::once(ExecutorView::local()).chain(cluster).chain(remote).collect();
     let is_unknown = |name: &&String| !views.iter().any(|view| view.name == name.as_str());
     if let Some(name) = names.iter().find(is_unknown) {
         return Err(UnknownExecutor::new(name, executors).into());
@@ -166,6 +171,10 @@ fn check_executor(
 ) -> ExecutorCheckView {
     match executor {
         Some(executor) => remote::check(&remote_executor(name, executor), copy).into(),
+        None if name == SLURM_EXECUTOR => {
+            let cluster = ExecutorSettings::local_cluster();
+            remote::check(&remote_executor(name, &cluster), copy).into()
+        }
         None => ExecutorCheckView::local(),
     }
 }
@@ -174,6 +183,12 @@ impl<'e> ExecutorView<'e> {
     const fn local() -> Self {
         let kind = ExecutorKind::Local;
         Self { name: LOCAL_EXECUTOR, kind, destination: None, program: None, check: None }
+    }
+
+    /// Returns the cluster that needs no settings.
+    const fn local_cluster() -> Self {
+        let kind = ExecutorKind::Slurm;
+        Self { name: SLURM_EXECUTOR, kind, destination: None, program: None, check: None }
     }
 
     fn remote(name: &'e str, executor: &'e ExecutorSettings) -> Self {
@@ -325,10 +340,11 @@ mod tests {
             views.map(|views| views.iter().map(|view| view.name.to_owned()).collect::<Vec<_>>())
         };
         assert_eq!(listed(&["gpu", "local"]).expect("known names"), ["local", "gpu"]);
+        assert_eq!(listed(&["slurm"]).expect("it needs no settings"), ["slurm"]);
         let failure = listed(&["gpu", "biuld"]).expect_err("no such executor");
         assert_eq!(
             failure.message(),
-            "no executor has the name `biuld`; the known names are: `local`, `build`, `gpu`"
+            "no executor has the name `biuld`; the known names are: `local`, `slurm`, `build`, `gpu`"
         );
     }
 

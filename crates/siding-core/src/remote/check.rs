@@ -98,7 +98,9 @@ fn describe_cluster(result: &mut ExecutorCheck, config: &str) {
 
 /// Runs ssh. Returns its output, or its last message if it failed.
 fn run(command: &mut Command) -> Result<Vec<u8>, String> {
-    let output = command.output().map_err(|error| format!("could not start `ssh`: {error}"))?;
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output =
+        command.output().map_err(|error| format!("could not start `{program}`: {error}"))?;
     // `siding doctor` exits with another code than 0 if a guarantee is weaker.
     if output.status.success() || !output.stdout.is_empty() {
         return Ok(output.stdout);

@@ -144,15 +144,7 @@ impl ForegroundProgram {
     ///
     /// The I/O error if the program could not be started.
     pub fn start(program: &mut Command) -> io::Result<Self> {
-        let unblock_all = || -> io::Result<()> {
-            change_mask(libc::SIG_SETMASK, &signal_set(&[]));
-            Ok(())
-        };
-        // A child inherits the mask of the thread that starts it. The mask is changed in the child,
-        // because this thread would receive its pending signals otherwise.
-        // SAFETY: the closure only changes a set on its stack and calls pthread_sigmask, which is
-        // async-signal-safe.
-        unsafe { program.pre_exec(unblock_all) };
+        unblock_in_child(program);
         let blocked = change_mask(libc::SIG_BLOCK, &signal_set(&[Signal::INT, Signal::QUIT]));
         match program.spawn() {
             Ok(child) => {
@@ -182,6 +174,20 @@ impl ForegroundProgram {
         change_mask(libc::SIG_SETMASK, &self.blocked);
         ended
     }
+}
+
+/// Lets a program start with no signal blocked. A process that reads its signals from a descriptor
+/// blocks them, and a child inherits the mask of the thread that starts it.
+pub fn unblock_in_child(program: &mut Command) {
+    // The mask is changed in the child, because this thread would receive its pending signals
+    // otherwise.
+    let unblock_all = || -> io::Result<()> {
+        change_mask(libc::SIG_SETMASK, &signal_set(&[]));
+        Ok(())
+    };
+    // SAFETY: the closure only changes a set on its stack and calls pthread_sigmask, which is
+    // async-signal-safe.
+    unsafe { program.pre_exec(unblock_all) };
 }
 
 /// Runs a program in the foreground of the terminal, and waits for its end, as a

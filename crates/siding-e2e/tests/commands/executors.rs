@@ -45,7 +45,7 @@ fn an_unknown_executor_is_refused_with_the_known_names() {
     let sandbox = sandbox();
     write_user_config(&sandbox, CONFIG);
     let refused = run_refused(&sandbox, &["executors", "biuld"]);
-    assert!(refused.contains("the known names are: `local`, `build`"), "{refused}");
+    assert!(refused.contains("the known names are: `local`, `slurm`, `build`"), "{refused}");
     assert!(refused.contains("`siding config edit executor` adds one"), "{refused}");
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use siding_e2e::{Sandbox, eventually};
 use siding_model::remote::REMOTE_PROTOCOL;
 
+use crate::fake_ssh::FakeSsh;
 use crate::local_tasks::{siding_processes, task_id};
 use crate::sandbox;
 use crate::ssh_remote::SshRemote;
@@ -130,4 +131,17 @@ fn a_connection_that_follows_a_task_keeps_no_shim_for_a_new_one() {
     serve.close_stdin();
     let _done = serve.wait().expect_code(0);
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+/// The mirror reads its signals from a descriptor, and therefore blocks them. A program that ssh
+/// starts (`ProxyCommand`) could not be terminated if it inherited that.
+#[test]
+fn ssh_blocks_no_signal() {
+    let sandbox = sandbox();
+    let mask = sandbox.path("mask");
+    let script = format!("grep SigBlk /proc/self/status > {}; exit 255", mask.display());
+    let fake = FakeSsh::new(&sandbox, &script);
+    let _failed = fake.siding(&["run", "--on", "build", "--", "true"]).run().expect_code(125);
+    let mask = std::fs::read_to_string(mask).expect("ssh was started");
+    assert_eq!(mask.trim_end(), "SigBlk:\t0000000000000000");
 }

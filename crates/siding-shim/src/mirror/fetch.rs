@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use siding_core::remote::rsync;
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{file, poll};
+use siding_core::sys::{file, poll, signals};
 use siding_model::record::{OutputTotals, Record};
 use siding_model::remote::{FetchError, MirrorAction};
 use siding_model::signal::Signal;
@@ -34,6 +34,7 @@ pub(super) struct FetchProcess {
 impl FetchProcess {
     /// Starts rsync. The command must have a pipe as its standard error.
     fn start(command: &mut Command) -> io::Result<Self> {
+        signals::unblock_in_child(command);
         let mut rsync = command.spawn()?;
         match PidFd::open_pid(i32::try_from(rsync.id()).unwrap_or(0)) {
             Ok(end) => {

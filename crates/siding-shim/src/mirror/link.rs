@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use siding_core::remote::ssh;
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{file, pipe, poll};
+use siding_core::sys::{file, pipe, poll, signals};
 use siding_model::remote::{MessageDecoder, ReceivedMessage, RemoteRequest, UnreadableMessage};
 
 /// Size of the pipe to ssh, in bytes: the largest that an ordinary user can create by default. The
@@ -35,6 +35,8 @@ pub(super) struct RemoteLink {
 impl RemoteLink {
     /// Starts ssh. The command must have pipes as its standard output and standard error.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
+        // A `ProxyCommand` of ssh could not be terminated otherwise.
+        signals::unblock_in_child(command);
         let mut ssh = command.spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("could not start `ssh`: {error}"))
         })?;

@@ -106,6 +106,25 @@ fn the_place_in_a_queue_is_explained() {
 }
 
 #[test]
+fn a_job_that_never_starts_is_explained_with_the_remedy() {
+    let queued = QueuedView {
+        job_id: Some("7".to_owned()),
+        state: "PENDING".to_owned(),
+        reason: Some("PartitionTimeLimit".to_owned()),
+        expected_start: None,
+    };
+    let view = TaskView {
+        phase: PhaseName::Starting,
+        executor: Some("lab".to_owned()),
+        queued: Some(queued),
+        ..running_task()
+    };
+    let text = advice_text(&view);
+    assert!(text.starts_with("it never starts in the queue of lab (job 7, PENDING"), "{text}");
+    assert!(text.contains("--time") && text.contains("`siding stop "), "{text}");
+}
+
+#[test]
 fn an_interrupted_connection_is_explained_first() {
     let unreachable = UnreachableView {
         since: "2025-11-21T22:41:20.000Z".to_owned(),

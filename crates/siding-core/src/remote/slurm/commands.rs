@@ -10,7 +10,9 @@ use std::process::{Command, Output, Stdio};
 use siding_model::executor::format_array_indexes;
 use siding_model::id::TaskId;
 use siding_model::shell_words::quote_word;
-use siding_model::slurm::{JobPhase, JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE};
+use siding_model::slurm::{
+    JobPhase, JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE, scontrol_field,
+};
 
 use super::super::ssh;
 use super::array_spool::ArraySpool;
@@ -22,6 +24,9 @@ const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 /// The exit codes of timeout(1) for a command that has exceeded its time, and for one that it had to
 /// kill then.
 const TIMEOUT_EXIT_CODES: [i32; 2] = [124, 137];
+
+/// The exit code of timeout(1) for a command that it has not found.
+const NOT_FOUND_EXIT_CODE: i32 = 127;
 
 /// A command of Slurm has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +70,13 @@ fn text_of(output: &Output) -> Result<String, SlurmError> {
     let message = ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string());
     let has_no_answer = output.status.code().is_some_and(|code| TIMEOUT_EXIT_CODES.contains(&code));
     let is_ambiguous = has_no_answer || message.contains("timed out");
-    let why = if has_no_answer { format!("no answer within 20 s ({message})") } else { message };
+    let why = if has_no_answer {
+        format!("no answer within 20 s ({message})")
+    } else if output.status.code() == Some(NOT_FOUND_EXIT_CODE) {
+        format!("{message}; a cluster needs the commands of Slurm in the PATH of this machine")
+    } else {
+        message
+    };
     Err(SlurmError { why, is_ambiguous })
 }
 
@@ -128,7 +139,10 @@ fn run_sbatch(
     command.arg(format!("--output={}", output.display()));
     command.args(options);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let failed = |error: std::io::Error| SlurmError { why: error.to_string(), is_ambiguous: false };
+    let failed = |error: std::io::Error| SlurmError {
+        why: format!("could not start `sbatch` with `timeout`: {error}"),
+        is_ambiguous: false,
+    };
     let mut sbatch = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = sbatch.stdin.take() {
         // An sbatch that rejects its options may exit before it reads the script.
@@ -162,6 +176,17 @@ pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
     // After a requeue there is a line for each attempt.
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new);
     last.filter(|state| state.phase() == JobPhase::Ended)
+}
+
+/// Returns whether a job that waited has left the queue without a start: it is cancelled, or the
+/// controller no longer knows it, as an element of an array. Without an answer it may still wait.
+pub(super) fn was_cancelled_in_queue(job_id: &str) -> bool {
+    let mut command = slurm_command("scontrol");
+    command.args(["show", "job", "--oneliner", job_id]);
+    match run(&mut command) {
+        Ok(line) => scontrol_field(&line, "JobState") == Some("CANCELLED"),
+        Err(error) => error.why.contains("Invalid job id"),
+    }
 }
 
 /// Cancels a job. Also succeeds if the job has ended or is unknown.

@@ -13,7 +13,7 @@ use siding_model::id::TaskId;
 use siding_model::mirror::{JobEnd, JobStatus};
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::remote::{JobRequest, RemoteMessage, RemotePosition};
-use siding_model::slurm::{CLUSTER_REQUESTER, JobPhase, JobState};
+use siding_model::slurm::{CANCEL_REQUESTER, CLUSTER_REQUESTER, JobPhase, JobState};
 use siding_model::wait::LongWaitBackoff;
 
 use super::super::serve::{RequestReader, ServeError, send};
@@ -79,6 +79,8 @@ pub(in super::super) struct JobFollower<'r> {
     /// The time at which the job is canceled: its node has not carried out a stop by then, or an
     /// earlier attempt to cancel it has failed.
     cancel_at: Option<MonotonicMs>,
+    /// Whether the job was cancelled before its start.
+    was_cancelled_in_queue: bool,
     /// The time at which the end of the job, or that of the command, was first seen while the other
     /// one was not.
     ending_since: Option<MonotonicMs>,
@@ -129,6 +131,7 @@ impl<'r> JobFollower<'r> {
             node_link: None,
             collected: None,
             cancel_at: None,
+            was_cancelled_in_queue: false,
             ending_since: None,
             next_query: now,
             backoff: LongWaitBackoff::new(now),
@@ -226,6 +229,11 @@ impl<'r> JobFollower<'r> {
             return self.finish(end);
         }
         self.cancel_if_due();
+        if self.was_cancelled_in_queue {
+            let by = self.spool.stop_requester();
+            let by = by.unwrap_or_else(|| CANCEL_REQUESTER.to_owned());
+            return self.finish(JobEnd::Cancelled { by });
+        }
         if self.job_id.is_none() && self.spool.newest_attempt().is_none() {
             return self.submit();
         }

@@ -23,7 +23,9 @@ impl UnknownExecutor {
     /// Creates the error for a name that is not in the settings.
     #[must_use]
     pub fn new(name: &str, executors: &Executors) -> Self {
-        let known = std::iter::once(LOCAL_EXECUTOR).chain(executors.names());
+        let builtin = [LOCAL_EXECUTOR, SLURM_EXECUTOR].into_iter();
+        let own = executors.names().filter(|name| *name != SLURM_EXECUTOR);
+        let known = builtin.chain(own);
         let known: Vec<String> = known.map(|one| format!("`{one}`")).collect();
         Self { name: name.to_owned(), known: known.join(", ") }
     }

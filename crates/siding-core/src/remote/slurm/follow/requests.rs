@@ -111,7 +111,12 @@ impl JobFollower<'_> {
             return;
         };
         match commands::cancel(job_id) {
-            Ok(()) => self.next_query = now,
+            Ok(()) => {
+                self.next_query = now;
+                // The shared list of jobs may be some seconds old, and a person waits.
+                self.was_cancelled_in_queue = self.spool.newest_attempt().is_none()
+                    && commands::was_cancelled_in_queue(job_id);
+            }
             Err(_) => self.cancel_at = Some(now.plus_ms(MIN_AGE_MS)),
         }
     }
