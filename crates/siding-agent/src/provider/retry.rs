@@ -85,8 +85,8 @@ impl RetryPolicy {
     ///
     /// `failures` counts the failed attempts, from 1. `asked` is the pause that the server asks
     /// for; the actual pause is never shorter. Zero counts as `None`. `random` is any number; it
-    /// spreads the retries of clients that failed together. A pause of the policy varies over its
-    /// upper half, and a requested pause is extended by up to a quarter.
+    /// spreads the retries of clients that failed together. Without `asked`, the pause is between
+    /// half and all of the exponential backoff; a requested pause is extended by up to a quarter.
     #[must_use]
     pub fn decide(
         &self,

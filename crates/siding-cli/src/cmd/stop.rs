@@ -207,7 +207,7 @@ fn format_result(view: &TaskView, result: &StopResult) -> String {
     if let Some(pending) = &result.pending {
         let line = format!("{}\n", one_line(pending, REASON_COLUMNS));
         let pending = wrap_message(&line, stdout::text_columns());
-        // The task itself may have ended, unlike one that it has started.
+        // The pending stop may be that of a task that this one started, and this one may have ended.
         let stopped = view.outcome.as_ref().map_or_else(String::new, |_| format_stopped(view));
         return stopped + &pending;
     }

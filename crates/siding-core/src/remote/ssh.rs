@@ -61,8 +61,8 @@ pub fn serve_command(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> C
     siding_command(executor, copy, &[SERVE_ARGUMENT])
 }
 
-/// Returns the command that serves a mirror on this machine, for a cluster whose commands are here.
-/// `root` is the state directory.
+/// Returns the command that serves a mirror on this machine, for a Slurm cluster whose client
+/// commands, such as sbatch(1), are on this machine. `root` is the state directory.
 #[must_use]
 pub fn local_serve_command(root: &StateDir, executor: &RemoteExecutor) -> Command {
     let mut command = Command::new(OWN_PROGRAM);

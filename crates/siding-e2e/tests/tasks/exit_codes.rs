@@ -98,8 +98,9 @@ fn every_fatal_signal_matches_bash() {
     assert_eq!(names.len(), 22 + 31, "{names:?}");
 }
 
-/// The kernel ignores terminal stop signals for an orphaned process group, such as that of a task,
-/// because no shell could continue the group (setpgid(2)).
+/// Terminal stop signals with the default action do not stop a process in an orphaned process group
+/// (setpgid(2) defines it), because no shell could continue the process. The process group of a task
+/// is orphaned.
 #[test]
 fn terminal_stop_signals_do_not_stop_a_task() {
     let sandbox = sandbox();

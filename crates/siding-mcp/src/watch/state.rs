@@ -251,8 +251,8 @@ mod tests {
 
     proptest! {
         /// For any sequence of events, each change is reported exactly once, and trouble is
-        /// reported once until a read succeeds. All pauses are bounded. The watch gives up after
-        /// exactly the configured number of consecutive disconnects.
+        /// reported once until a read succeeds. All pauses are bounded. The watch reconnects after
+        /// each of the configured number of consecutive disconnects, and gives up at the next one.
         #[test]
         fn each_change_is_notified_exactly_once(
             events in event_strategy(),

@@ -93,7 +93,7 @@ impl CounterName {
     }
 }
 
-/// Upper bounds of the duration buckets in seconds, as they are printed.
+/// Upper bounds of the duration buckets: the printed text in seconds, and the value in milliseconds.
 pub(super) const DURATION_BUCKETS: [(&str, u64); 13] = [
     ("0.1", 100),
     ("0.5", 500),

@@ -198,7 +198,7 @@ fn deadline_flag(args: &Args) -> Option<&String> {
     args.timeout.as_ref().filter(|_| args.on_timeout != Some(OnTimeout::Background))
 }
 
-/// Returns whether the call requests a task without a deadline, which gets the cap as its deadline.
+/// Returns whether the call sets the deadline to `none`; the cap is then the deadline.
 fn is_unlimited(args: &Args) -> bool {
     deadline_flag(args).is_some_and(|text| text == NO_LIMIT)
 }
