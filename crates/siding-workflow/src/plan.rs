@@ -1,4 +1,5 @@
-//! A validated workflow: ids are unique, every step that `needs` names exists, and there are no cycles.
+//! A validated workflow: ids are unique, every step that `needs` names exists, and there are no
+//! cycles.
 
 pub(crate) mod condition;
 pub(crate) mod file;
