@@ -129,10 +129,23 @@ impl SentFiles {
         self.0.iter().flat_map(|path| path.iter().copied().chain([0])).collect()
     }
 
-    /// Returns the files of an earlier list that this one lacks.
+    /// Returns the files of an earlier list that this one lacks and that no longer exist. A file that
+    /// only left the project stays: where both machines share their files, it is the only copy.
     #[must_use]
-    pub fn removed_since(&self, earlier: &Self) -> Self {
-        Self(earlier.0.difference(&self.0).cloned().collect())
+    pub fn removed_since(&self, earlier: &Self, exists: impl Fn(&[u8]) -> bool) -> Self {
+        Self(earlier.0.difference(&self.0).filter(|path| !exists(path)).cloned().collect())
+    }
+
+    /// Returns the files of this list that `other` lacks.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).cloned().collect())
+    }
+
+    /// Returns the files of both lists.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        Self(self.0.union(&other.0).cloned().collect())
     }
 
     /// Returns the number of files.
@@ -204,8 +217,13 @@ mod tests {
     fn only_files_of_the_earlier_list_are_removed() {
         let earlier = SentFiles::decode(b"a\0b/c\0kept\0");
         let now = SentFiles::decode(b"kept\0new\0");
-        assert_eq!(now.removed_since(&earlier), SentFiles::decode(b"a\0b/c\0"));
-        assert_eq!(now.removed_since(&SentFiles::default()), SentFiles::default());
+        let removed = now.removed_since(&earlier, |_| false);
+        assert_eq!(removed, SentFiles::decode(b"a\0b/c\0"));
+        assert_eq!(earlier.without(&removed), SentFiles::decode(b"kept\0"));
+        assert_eq!(earlier.without(&removed).with(&now), now);
+        let existing = now.removed_since(&earlier, |path| path == b"a");
+        assert_eq!(existing, SentFiles::decode(b"b/c\0"), "a file that exists here is kept");
+        assert_eq!(now.removed_since(&SentFiles::default(), |_| false), SentFiles::default());
     }
 
     #[test]

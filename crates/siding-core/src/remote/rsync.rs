@@ -28,8 +28,10 @@ const COMMON_OPTIONS: [&str; 7] =
 const SEND_OPTIONS: [&str; 2] = ["--perms", "--ignore-missing-args"];
 
 /// Options for copying from the remote machine, which is not trusted: no link that leads out of the
-/// directory, and no permission beyond the umask except to execute a file.
-const FETCH_OPTIONS: [&str; 3] = ["--recursive", "--executability", "--safe-links"];
+/// directory, no permission beyond the umask except to execute a file, and nothing that git would
+/// execute (hooks, `core.fsmonitor`). A file of the same size and time may still differ.
+const FETCH_OPTIONS: [&str; 5] =
+    ["--recursive", "--executability", "--safe-links", "--exclude=.git", "--ignore-times"];
 
 /// The remote directory for rsync: the working directory of the remote rsync.
 ///
@@ -40,6 +42,9 @@ const REMOTE_DIRECTORY: &str = "exec:.";
 
 /// The exit status of rsync and of sh if the remote program does not exist.
 pub(super) const NOT_FOUND_STATUS: i32 = 127;
+
+/// The exit status of rsync if files disappeared while it copied, as those of a running build.
+pub(super) const VANISHED_STATUS: i32 = 24;
 
 /// The exit statuses of rsync that a broken connection causes: an error of a socket (10) or of the
 /// data stream (12), timeouts (30, 35), and the status of ssh itself (255).

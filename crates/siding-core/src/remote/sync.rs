@@ -4,6 +4,7 @@
 //! the project no longer has is removed there only if it is in this list, so the results of remote
 //! commands stay.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -139,7 +140,13 @@ impl SyncPlan {
     ) -> Result<Self, SyncError> {
         let local = |why: String| SyncError::Local { why };
         let real = working_directory.canonicalize().map_err(|error| local(error.to_string()))?;
-        let work_tree = project_files::find_work_tree(&real);
+        let work_tree = project_files::find_work_tree(&real).and_then(|top| {
+            // The files of a home directory are no project, and contain keys.
+            match std::env::var_os("HOME").is_some_and(|home| Path::new(&home).starts_with(&top)) {
+                true => Err(format!("`{}` contains your home directory", top.display())),
+                false => Ok(top),
+            }
+        });
         let top = match &work_tree {
             Ok(top) => top.canonicalize().map_err(|error| local(error.to_string()))?,
             Err(_) if !extra.is_empty() => real.clone(),
@@ -188,15 +195,31 @@ impl SyncPlan {
         let Some(list) = list else {
             return Err(SyncError::Busy { executor: self.executor.name.clone() });
         };
-        let removed = self.files.removed_since(&list.read());
+        let earlier = list.read();
+        let removed = self.files.removed_since(&earlier, |path| self.exists(path));
         // A directory can replace a file, and a file a directory, only after the removal.
         let remote_top = self.prepare_directory(&removed)?;
+        // If the copy fails, a command there may create one of these files again, which is then not
+        // a file of this machine.
+        let kept = earlier.without(&removed);
+        list.replace(&kept).map_err(local)?;
         self.send_files(&remote_top)?;
-        list.replace(&self.files).map_err(local)?;
+        list.replace(&kept.with(&self.files)).map_err(local)?;
         Ok(match self.below.as_str() {
             "" => remote_top,
             below => format!("{}/{below}", remote_top.trim_end_matches('/')),
         })
+    }
+
+    /// Returns whether a file of the project exists on this machine, or may exist.
+    fn exists(&self, path: &[u8]) -> bool {
+        let path = self.top.join(OsStr::from_bytes(path));
+        match path.symlink_metadata() {
+            Ok(_) => true,
+            Err(error) => {
+                !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            }
+        }
     }
 
     /// Returns the name of the list of the files that were sent to this destination.
@@ -246,7 +269,9 @@ impl SyncPlan {
         let command = rsync::send_command(&self.executor, (&self.top, remote_top), &list);
         let mut command = command.map_err(|error| SyncError::Local { why: error.to_string() })?;
         let finished = run_command("rsync", &mut command)?;
-        if finished.status.success() {
+        let is_complete =
+            finished.status.success() || finished.status.code() == Some(rsync::VANISHED_STATUS);
+        if is_complete {
             return Ok(());
         }
         let CommandResult { status, stderr, .. } = finished;

@@ -30,6 +30,11 @@ pub(super) struct CopyArgs {
 }
 
 fn parse_fetch_path(text: &str) -> Result<String, String> {
+    if text.split('/').any(|name| name == ".git") {
+        return Err(
+            "the files of git are not copied back, because git executes some of them".to_owned()
+        );
+    }
     parse_relative_path(text).map_err(|error| error.to_string())
 }
 
