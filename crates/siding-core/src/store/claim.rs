@@ -79,7 +79,13 @@ impl StateDir {
     /// the quarantine directory, so that no command fails or loops because of it.
     fn clear_claim(&self, name: &str, seen: Option<&str>) -> Result<(), StoreError> {
         let _lock = self.lock_claims();
-        if file::read_link(&self.fd, name).ok().as_deref() != seen {
+        // A claim is made without the lock, but only where no entry exists. If there is none now, the
+        // next one is not abandoned.
+        let is_unchanged = match file::read_link(&self.fd, name) {
+            Ok(now) => Some(now.as_str()) == seen,
+            Err(error) => seen.is_none() && error.kind() != io::ErrorKind::NotFound,
+        };
+        if !is_unchanged {
             return Ok(());
         }
         match file::remove(&self.fd, name) {
