@@ -69,6 +69,27 @@ impl RawChunks {
         self.0.len()
     }
 
+    /// Reads the next stored bytes before `to` into `piece`, at most 256 KiB, and skips gaps: `from`
+    /// is then the offset of the first byte. Returns false at the end of the range or of the file.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn read_after_gaps(
+        &mut self,
+        from: &mut u64,
+        to: u64,
+        piece: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        while *from < to {
+            match self.read_chunk(*from, to, piece)? {
+                Some(gap) => *from = gap.to.max(*from),
+                None => return Ok(!piece.is_empty()),
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads the first stored bytes between two offsets into `piece`, at most 256 KiB. Returns the
     /// gap if the range starts with a gap. An empty `piece` without a gap means the end of the
     /// range or of the file.

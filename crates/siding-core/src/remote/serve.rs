@@ -340,19 +340,11 @@ impl<'r> Follower<'r> {
         let Some(mut chunks) = RawChunks::open(&dir)? else { return Ok(()) };
         let target = chunks.written_bytes()?;
         let mut piece = Vec::new();
-        while self.sent.bytes < target {
-            let gap = chunks.read_chunk(self.sent.bytes, target, &mut piece)?;
-            if let Some(gap) = gap {
-                self.sent.bytes = gap.to.max(self.sent.bytes);
-            } else if piece.is_empty() {
-                break;
-            }
-            if !piece.is_empty() {
-                self.queue(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
-                self.queued.extend_from_slice(&piece);
-                self.flush()?;
-                self.sent.bytes += piece.len() as u64;
-            }
+        while chunks.read_after_gaps(&mut self.sent.bytes, target, &mut piece)? {
+            self.queue(&RemoteMessage::Output { at: self.sent.bytes, bytes: piece.len() })?;
+            self.queued.extend_from_slice(&piece);
+            self.flush()?;
+            self.sent.bytes += piece.len() as u64;
         }
         Ok(())
     }

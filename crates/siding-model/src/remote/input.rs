@@ -265,7 +265,7 @@ impl InputReceiver {
         self.position.state != RemoteInputState::Closed
     }
 
-    /// Handles bytes of the mirror. Bytes for a closed input are dropped.
+    /// Handles input bytes that the mirror has sent. Bytes for a closed input are dropped.
     ///
     /// # Errors
     ///

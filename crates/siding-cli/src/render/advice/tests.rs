@@ -86,40 +86,31 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert!(asked.starts_with("running in the background\nsiding wait, "), "{asked}");
 }
 
-#[test]
-fn the_place_in_a_queue_is_explained() {
-    let queued = QueuedView {
-        job_id: Some("7".to_owned()),
-        state: "PENDING".to_owned(),
-        reason: Some("Resources\u{1b}[2J".to_owned()),
-        expected_start: None,
-    };
-    let view = TaskView {
+/// Returns a task whose job waits in the queue of a cluster for this reason.
+fn queued_task(reason: &str) -> TaskView {
+    TaskView {
         phase: PhaseName::Starting,
         executor: Some("lab".to_owned()),
-        queued: Some(queued),
+        queued: Some(QueuedView {
+            job_id: Some("7".to_owned()),
+            state: "PENDING".to_owned(),
+            reason: Some(reason.to_owned()),
+            expected_start: None,
+        }),
         ..running_task()
-    };
-    let text = advice_text(&view);
+    }
+}
+
+#[test]
+fn the_place_in_a_queue_is_explained() {
+    let text = advice_text(&queued_task("Resources\u{1b}[2J"));
     let begin = "it waits in the queue of lab (job 7, PENDING (Resources\\e[2J)), and its deadline";
     assert!(text.starts_with(begin), "{text}");
 }
 
 #[test]
 fn a_job_that_never_starts_is_explained_with_the_remedy() {
-    let queued = QueuedView {
-        job_id: Some("7".to_owned()),
-        state: "PENDING".to_owned(),
-        reason: Some("PartitionTimeLimit".to_owned()),
-        expected_start: None,
-    };
-    let view = TaskView {
-        phase: PhaseName::Starting,
-        executor: Some("lab".to_owned()),
-        queued: Some(queued),
-        ..running_task()
-    };
-    let text = advice_text(&view);
+    let text = advice_text(&queued_task("PartitionTimeLimit"));
     assert!(text.starts_with("it never starts in the queue of lab (job 7, PENDING"), "{text}");
     assert!(text.contains("--time") && text.contains("`siding stop "), "{text}");
 }

@@ -38,11 +38,16 @@ pub(super) struct SlurmError {
     pub(super) is_ambiguous: bool,
 }
 
-/// Returns a command of Slurm with a time limit. It does not inherit the variables of an enclosing
-/// job, which would be defaults for its options.
+/// Returns a command of Slurm with a time limit.
 pub(in super::super) fn slurm_command(program: &str) -> Command {
     let mut command = Command::new("timeout");
     command.args(TIME_LIMIT).arg(program).stdin(Stdio::null());
+    remove_job_variables(&mut command);
+    command
+}
+
+/// Removes the variables of an enclosing job, which would be defaults for the options of a command.
+fn remove_job_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         let is_of_job = ["SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_"]
@@ -52,7 +57,6 @@ pub(in super::super) fn slurm_command(program: &str) -> Command {
             command.env_remove(&*name);
         }
     }
-    command
 }
 
 /// Runs a command, and returns its standard output.
@@ -200,11 +204,7 @@ pub(super) fn cancel(job_id: &str) -> Result<(), SlurmError> {
 /// standard streams. It has no time limit, because it runs until its standard input is closed.
 pub(super) fn node_command(job_id: &str, program: &Path, state_dir: &Path) -> Command {
     let mut command = Command::new("srun");
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SLURM_") && name != "SLURM_CONF" {
-            command.env_remove(name);
-        }
-    }
+    remove_job_variables(&mut command);
     command.arg(format!("--jobid={job_id}"));
     // The step shares the resources of the batch script. `--unbuffered` passes each response on
     // immediately.

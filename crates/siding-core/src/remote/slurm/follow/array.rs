@@ -4,7 +4,6 @@
 use std::io;
 
 use siding_model::executor::{ArrayElement, array_job_id, element_job_id};
-use siding_model::mirror::JobEnd;
 use siding_model::process::MonotonicMs;
 
 use super::super::super::serve::ServeError;
@@ -12,7 +11,7 @@ use super::super::array_spool::{ArrayPlan, ArrayProgress, ArraySpool};
 use super::super::commands;
 use super::super::queue::MIN_AGE_MS;
 use super::super::spool::NodeInfo;
-use super::submit::unsubmitted_status;
+use super::submit::{lost_request, unsubmitted_status};
 use super::{JobFollower, Observation};
 use crate::sys::clock;
 
@@ -118,10 +117,7 @@ impl JobFollower<'_> {
         // options of this job are those of all.
         let options = match self.sbatch_arguments() {
             Ok(options) => options,
-            Err(error) => {
-                return self
-                    .finish(JobEnd::NotStarted { why: format!("its request is lost: {error}") });
-            }
+            Err(error) => return self.finish(lost_request(&error)),
         };
         let program = self.program()?;
         let plan = ArrayPlan { indexes, at: clock::unix_now() };

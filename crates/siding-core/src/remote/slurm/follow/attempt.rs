@@ -207,13 +207,7 @@ impl AttemptCopy {
         let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(true) };
         let target = chunks.written_bytes()?;
         let mut piece = Vec::new();
-        while self.sent.bytes < target {
-            let gap = chunks.read_chunk(self.sent.bytes, target, &mut piece)?;
-            if let Some(gap) = gap {
-                self.sent.bytes = gap.to.max(self.sent.bytes);
-            } else if piece.is_empty() {
-                break;
-            }
+        while chunks.read_after_gaps(&mut self.sent.bytes, target, &mut piece)? {
             for part in piece.chunks(MAX_PART_BYTES) {
                 if !wait_for_mirror()? {
                     return Ok(false);

@@ -50,10 +50,7 @@ impl JobFollower<'_> {
         }
         let options = match self.sbatch_arguments() {
             Ok(options) => options,
-            Err(error) => {
-                return self
-                    .finish(JobEnd::NotStarted { why: format!("its request is lost: {error}") });
-            }
+            Err(error) => return self.finish(lost_request(&error)),
         };
         let program = self.program()?;
         self.spool.set_submitting()?;
@@ -102,6 +99,11 @@ impl JobFollower<'_> {
         let copy = ProgramCopy::of_running_program(self.root)?;
         Ok(copy.store_below(self.base.path())?)
     }
+}
+
+/// Returns the end of a task whose request cannot be read.
+pub(super) fn lost_request(error: &io::Error) -> JobEnd {
+    JobEnd::NotStarted { why: format!("its request is lost: {error}") }
 }
 
 /// Returns the status of a job of which it is not known whether the cluster has accepted it.
