@@ -4,6 +4,7 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 use siding_model::signal::Signal;
+use siding_model::spec::StdinMode;
 
 /// `wait --for`, `--any` or `--all`, and `run --wait-for`: a task ended first, so the condition can
 /// no longer become true.
@@ -49,7 +50,7 @@ pub(crate) fn code_for_task(state: &TaskState) -> u8 {
         return match (&state.leader_end, state.lifecycle.phase()) {
             // The command itself has ended, so its exit code is returned; a message names the
             // lingering processes.
-            (Some(end), Phase::Lingering { .. }) => code_for_leader_end(end),
+            (Some(end), Phase::Lingering { .. }) => code_for_input(state, code_for_leader_end(end)),
             _ => STILL_RUNNING,
         };
     };
@@ -63,8 +64,19 @@ pub(crate) fn code_for_task(state: &TaskState) -> u8 {
             leader.as_ref().map_or(SIDING_FAILED, code_for_leader_end)
         }
     };
+    let code = code_for_input(state, code);
     // With `--wait-for`, 0 would mean that the task became ready.
     if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code }
+}
+
+/// Returns the code of a task whose command ended with `code`. A command that has read only a part
+/// of the file or pipeline of its caller has not succeeded: `cat data | siding run --on … && …` must
+/// not continue. The writers of `siding input` are informed by their own calls, and the code of
+/// such a command stays as it is.
+fn code_for_input(state: &TaskState, code: u8) -> u8 {
+    let is_lost = state.remote.as_ref().is_some_and(|remote| remote.input_loss.is_some());
+    let is_cut = is_lost && state.spec.stdin == StdinMode::Inherit;
+    if code == 0 && is_cut { SIDING_FAILED } else { code }
 }
 
 /// Returns the first code that reports a failure, or 0 if all commands succeeded.

@@ -7,7 +7,7 @@ use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::journal::{self, TaskState};
 use siding_model::lifecycle::TaskEvent;
-use siding_model::mirror::RemoteEvent;
+use siding_model::mirror::{InputLoss, RemoteEvent};
 use siding_model::outcome::Outcome;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::Record;
@@ -169,8 +169,8 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
         RemoteEvent::Rebooted { .. } => {
             (EventTone::Warning, "this machine was restarted".to_owned())
         }
-        RemoteEvent::InputLost { .. } => {
-            (EventTone::Warning, "the rest of the standard input was lost".to_owned())
+        &RemoteEvent::InputLost { arrived_bytes, .. } => {
+            (EventTone::Bad, InputLoss { arrived_bytes }.describe())
         }
         RemoteEvent::Fetched { failed, .. } if failed.is_empty() => {
             (EventTone::Normal, format!("fetched files from {name}"))

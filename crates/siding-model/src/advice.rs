@@ -13,6 +13,7 @@ use crate::duration::format_duration;
 use crate::foreground_call;
 use crate::id::TaskId;
 use crate::limits::Breach;
+use crate::mirror::InputLoss;
 use crate::outcome::{LeaderEnd, LimitKind, Outcome, has_masked_failure};
 use crate::process::UnixMs;
 use crate::record::StopReport;
@@ -158,14 +159,20 @@ pub fn task_advice(
         PhaseName::Ended => ended_advice(view, dialect, "timeout"),
     };
     let facts = join_advice(unreachable_advice(view, now), readiness_advice(view, dialect));
-    join_advice(facts, phase_advice)
+    join_advice(input_loss_advice(view), join_advice(facts, phase_advice))
 }
 
 /// Returns advice like [`task_advice`], for the user of an ended task whose deadline was the budget
 /// of the call, as with `--on-timeout stop`.
 #[must_use]
 pub fn budget_stop_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
-    join_advice(readiness_advice(view, dialect), ended_advice(view, dialect, "budget"))
+    let end = join_advice(readiness_advice(view, dialect), ended_advice(view, dialect, "budget"));
+    join_advice(input_loss_advice(view), end)
+}
+
+/// Says that the command has received only a part of its standard input.
+fn input_loss_advice(view: &TaskView) -> Option<String> {
+    view.input_loss.map(InputLoss::describe)
 }
 
 fn join_advice(first: Option<String>, second: Option<String>) -> Option<String> {

@@ -9,4 +9,4 @@ mod state;
 pub use clock::RemoteClock;
 pub use event::RemoteEvent;
 pub use job::{JobEnd, JobStatus};
-pub use state::{PendingStop, RemoteState, Unreachable};
+pub use state::{InputLoss, PendingStop, RemoteState, Unreachable};

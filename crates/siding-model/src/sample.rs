@@ -100,6 +100,7 @@ pub fn sample_task_view() -> TaskView {
         queued: None,
         restarts: 0,
         unreachable: None,
+        input_loss: None,
         fetch: None,
         sent_by: None,
         expected_ms: None,

@@ -16,7 +16,7 @@ use crate::id::{SessionId, TaskId, TaskKind};
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
 use crate::limits::{Breach, PeakUsage};
-use crate::mirror::{JobStatus, Unreachable};
+use crate::mirror::{InputLoss, JobStatus, Unreachable};
 use crate::outcome::{BackgroundReason, Outcome, Placement};
 use crate::process::UnixMs;
 use crate::record::{OutputGap, StopReport};
@@ -116,6 +116,9 @@ pub struct TaskView {
     /// The present interruption of the connection to the remote machine, where the task continues;
     /// null while it is reachable.
     pub unreachable: Option<UnreachableView>,
+    /// The loss for which the standard input on the remote machine was closed before its end; null
+    /// if no input was lost.
+    pub input_loss: Option<InputLoss>,
     /// The files that are copied back from the remote machine when the command has ended; null
     /// without `--fetch`.
     pub fetch: Option<FetchView>,

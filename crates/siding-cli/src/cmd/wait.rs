@@ -14,6 +14,7 @@ use siding_core::task::view::ViewDetail;
 use siding_core::task::wait::{MetCondition, WaitResult, Waiter};
 use siding_model::advice::Dialect;
 use siding_model::duration;
+use siding_model::mirror::InputLoss;
 use siding_model::notice::Coverage;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::text::one_line;
@@ -223,14 +224,13 @@ fn load_bounded_settings(timeout: Option<Duration>) -> Result<Option<Settings>, 
     Ok(Some(context::load_settings_from(&sources)?))
 }
 
-/// Formats how a task ended, and the holder of the port on which it could not listen.
+/// Formats how a task ended, whether a part of its input was lost, and the holder of the port on
+/// which it could not listen.
 fn format_end(root: &StateDir, task: &Task) -> String {
     let view = task.view(root, ViewDetail::Brief);
-    let line = render::ended_line(&view);
-    match port_conflict_advice(root, &task.dir, &task.state, Dialect::Commands) {
-        Some(advice) => format!("{line}; {advice}"),
-        None => line,
-    }
+    let conflict = port_conflict_advice(root, &task.dir, &task.state, Dialect::Commands);
+    let remarks = view.input_loss.map(InputLoss::describe).into_iter().chain(conflict);
+    remarks.fold(render::ended_line(&view), |line, remark| format!("{line}; {remark}"))
 }
 
 /// Returns whether a met condition describes how the task ended.

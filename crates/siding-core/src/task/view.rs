@@ -120,6 +120,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         queued,
         restarts: state.remote.as_ref().map_or(0, |remote| remote.attempt),
         unreachable: UnreachableView::from_state(state),
+        input_loss: state.remote.as_ref().and_then(|remote| remote.input_loss),
         fetch: FetchView::from_state(state),
         sent_by: spec.sent_by.clone(),
         expected_ms: None,

@@ -204,6 +204,38 @@ fn the_input_of_a_killed_mirror_ends_with_a_record() {
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
     let journal = std::fs::read_to_string(journal).expect("the record is kept");
     assert_eq!(journal.matches("input_lost").count(), 1, "{journal}");
+    let arrived = numbered_lines(100).len();
+    assert_eq!(remote.show(&id)["input_loss"], json!({ "arrived_bytes": arrived }));
+    // The command has read only a part of a pipeline, so `siding wait ID && …` must not continue.
+    for (command, code) in [("wait", 125), ("show", 0)] {
+        let done = sandbox.siding(&[command, &id]).run().expect_code(code);
+        assert!(done.stdout_text().contains("INCOMPLETE INPUT"), "`{command}`: {done}");
+    }
     create_file(&gate);
     let _done = pipeline.wait();
+}
+
+/// A call that waits for the command says at its end that the input was cut.
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_waiting_call_reports_a_lost_input() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let gate = sandbox.path("go");
+    let call = ["run", "--on", "build", "--budget", "none", "--", "cat; echo end"];
+    let call = sandbox.siding_line(&call);
+    let text = format!("(seq 1 100; {}) | {call}; exit $?", wait_for_file_command(&gate));
+    let pipeline = sandbox.host("bash", &["-c", &text]);
+    let pipeline = pipeline.env("PATH", remote.path_variable()).spawn();
+    let id = eventually_some("the task is listed", || {
+        let view = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+        view[0]["task_id"].as_str().map(str::to_owned)
+    });
+    remote.wait_for_output(&id, numbered_lines(100).len());
+    kill_shim(&sandbox, &id);
+    // The writer ends only now, so that its end is not taken for the cause.
+    let _outcome = remote.wait_outcome(&id);
+    create_file(&gate);
+    let done = pipeline.wait().expect_code(125);
+    assert!(done.stderr_text().contains("INCOMPLETE INPUT"), "{done}");
 }

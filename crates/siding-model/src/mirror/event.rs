@@ -97,6 +97,10 @@ pub enum RemoteEvent {
     InputLost {
         /// Time of the record.
         at: MonotonicMs,
+        /// Minimum number of bytes that the remote machine had written to the command's input;
+        /// missing in records of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arrived_bytes: Option<u64>,
     },
     /// The mirror has copied the files of the specification's `fetch` back, after the command had
     /// ended and before its end is recorded.
@@ -123,7 +127,7 @@ impl RemoteEvent {
             | Self::StopPending { at, .. }
             | Self::Rebooted { at, .. }
             | Self::DeadlineCounted { at }
-            | Self::InputLost { at }
+            | Self::InputLost { at, .. }
             | Self::Fetched { at, .. } => *at,
         }
     }

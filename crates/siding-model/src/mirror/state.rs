@@ -1,11 +1,14 @@
 //! The state of the connection between a remote task and its mirror, from the mirror's journal.
 
+use serde::Serialize;
+
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
 use super::job::JobStatus;
 use crate::file_sync::FetchFailure;
 use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
+use crate::size::size_in_words;
 
 /// The relation of a mirror to its remote task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,10 +32,33 @@ pub struct RemoteState {
     pub unreachable: Option<Unreachable>,
     /// The requested stop, until the remote task has recorded it.
     pub pending_stop: Option<PendingStop>,
-    /// Whether the standard input was closed before its end, because the rest was lost.
-    pub is_input_lost: bool,
+    /// The loss for which the standard input was closed before its end; `None` without a loss.
+    pub input_loss: Option<InputLoss>,
     /// The paths that could not be copied back; `None` until the mirror has tried.
     pub failed_fetches: Option<Vec<FetchFailure>>,
+}
+
+/// The loss of the rest of a standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct InputLoss {
+    /// Minimum number of bytes that the command's input had received; null if an earlier version of
+    /// siding recorded the loss.
+    pub arrived_bytes: Option<u64>,
+}
+
+impl InputLoss {
+    /// Returns the sentence about the incomplete input.
+    #[must_use]
+    pub fn describe(self) -> String {
+        let arrived = self
+            .arrived_bytes
+            .map_or_else(String::new, |bytes| format!(" after at least {}", size_in_words(bytes)));
+        format!(
+            "INCOMPLETE INPUT: its standard input was closed{arrived}, because the rest was lost; \
+             its result may be wrong"
+        )
+    }
 }
 
 /// An interruption of the connection.
@@ -85,7 +111,9 @@ impl RemoteState {
                 let (by, grace_ms, signal) = (by.clone(), *grace_ms, *signal);
                 self.pending_stop = Some(PendingStop { by, grace_ms, signal });
             }
-            RemoteEvent::InputLost { .. } => self.is_input_lost = true,
+            &RemoteEvent::InputLost { arrived_bytes, .. } => {
+                self.input_loss = Some(InputLoss { arrived_bytes });
+            }
             RemoteEvent::Fetched { failed, .. } => self.failed_fetches = Some(failed.clone()),
             RemoteEvent::Rebooted { .. } | RemoteEvent::DeadlineCounted { .. } => {}
         }

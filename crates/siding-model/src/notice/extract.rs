@@ -65,8 +65,8 @@ pub enum NoticeEvent {
     Ended {
         /// How the task ended.
         outcome: Outcome,
-        /// Remarks about the end: that the task was never ready, or the holder of the port on
-        /// which it could not listen.
+        /// Remarks about the end: that a part of its standard input was lost, that the task was
+        /// never ready, or the holder of the port on which it could not listen.
         note: Option<String>,
     },
     /// The leader has ended, and descendants are alive.
@@ -235,7 +235,7 @@ impl TaskNotices {
         keep_last_stall(&mut events, resumed);
         for (.., news) in &mut events {
             if let NoticeEvent::Ended { outcome, note } = news {
-                *note = text::readiness_note(outcome, &state);
+                *note = text::end_note(outcome, &state);
             }
         }
         let notice = |(seq, at, placement, news)| build_notice(&state, seq, at, placement, news);

@@ -9,6 +9,7 @@ use crate::duration;
 use crate::evidence::{self, Evidence};
 use crate::journal::TaskState;
 use crate::limits::Breach;
+use crate::mirror::InputLoss;
 use crate::outcome::Outcome;
 use crate::process::MonotonicMs;
 use crate::wait::{self, ReadyRecord};
@@ -63,10 +64,17 @@ pub(super) fn expiring_event(
     NoticeEvent::Expiring { deadline, text: says, evidence: into_fields(numbers) }
 }
 
+/// Returns the remarks about an end that the outcome does not contain.
+pub(super) fn end_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
+    let loss = state.remote.as_ref().and_then(|remote| remote.input_loss);
+    let notes = loss.map(InputLoss::describe).into_iter().chain(readiness_note(outcome, state));
+    notes.reduce(|all, next| format!("{all}; {next}"))
+}
+
 /// Returns the note that a task ended before it was ready. If the condition was not checked during
 /// the whole life of the task, the note says that readiness was not observed. `None` if the task
 /// was ready, has no readiness condition, or failed to start.
-pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
+fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;
     }

@@ -49,7 +49,10 @@ pub enum RemoteInputState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputAction {
     /// Record that the rest of the input is lost.
-    RecordLoss,
+    RecordLoss {
+        /// Minimum number of bytes that were written to the FIFO.
+        arrived_bytes: u64,
+    },
     /// Send bytes of the input.
     Send {
         /// Offset of the first byte.
@@ -194,7 +197,7 @@ impl InputSender {
             && !*is_recorded
         {
             *is_recorded = true;
-            return Some(InputAction::RecordLoss);
+            return Some(InputAction::RecordLoss { arrived_bytes: self.accepted });
         }
         let from = usize::try_from(sent.to.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
         let unsent = self.unaccepted.len().saturating_sub(from);
@@ -360,9 +363,20 @@ mod tests {
         sender.on_disconnected();
         let uncertain = InputPosition { bytes: 0, state: RemoteInputState::Uncertain };
         sender.on_position(uncertain, 1 << 20);
-        assert_eq!(sender.next_action(), Some(InputAction::RecordLoss));
+        let loss = InputAction::RecordLoss { arrived_bytes: 0 };
+        assert_eq!(sender.next_action(), Some(loss));
         assert_eq!(sender.next_action(), Some(InputAction::SendEnd { at: 0 }));
         assert_eq!((sender.next_action(), sender.free_bytes()), (None, 0));
+    }
+
+    #[test]
+    fn the_loss_after_a_takeover_names_the_bytes_that_arrived() {
+        let mut sender = InputSender::without_source(false);
+        assert_eq!(sender.next_action(), None, "the position is not known");
+        sender.on_position(open_at(292), 1 << 20);
+        let loss = InputAction::RecordLoss { arrived_bytes: 292 };
+        assert_eq!(sender.next_action(), Some(loss));
+        assert_eq!(sender.next_action(), Some(InputAction::SendEnd { at: 292 }));
     }
 
     #[test]

@@ -147,7 +147,8 @@ impl World {
 
     fn send(&mut self) {
         while let Some(action) = self.sender.next_action() {
-            if action == InputAction::RecordLoss {
+            if let InputAction::RecordLoss { arrived_bytes } = action {
+                assert!(arrived_bytes <= self.fifo.len() as u64, "more than has arrived");
                 assert!(!self.is_loss_recorded, "the loss is recorded twice");
                 self.is_loss_recorded = true;
             } else {
@@ -156,7 +157,7 @@ impl World {
         }
         let sent = self.to_remote.iter().map(|action| match action {
             InputAction::Send { bytes, .. } => bytes.len(),
-            InputAction::RecordLoss | InputAction::SendEnd { .. } => 0,
+            InputAction::RecordLoss { .. } | InputAction::SendEnd { .. } => 0,
         });
         assert!(sent.sum::<usize>() <= MAX_SENT_BYTES, "too many bytes are on their way");
     }
@@ -166,7 +167,7 @@ impl World {
         let received = match self.to_remote.pop_front() {
             Some(InputAction::Send { at, bytes }) => receiver.on_bytes(at, &bytes),
             Some(InputAction::SendEnd { at }) => receiver.on_end(at),
-            Some(InputAction::RecordLoss) | None => Ok(()),
+            Some(InputAction::RecordLoss { .. }) | None => Ok(()),
         };
         assert_eq!(received, Ok(()));
     }

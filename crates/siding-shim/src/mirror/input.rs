@@ -155,9 +155,10 @@ impl Mirror {
     pub(super) fn pump_input(&mut self) {
         while let Some(action) = self.next_input_action() {
             let is_sent = match action {
-                InputAction::RecordLoss => {
+                InputAction::RecordLoss { arrived_bytes } => {
                     let at = clock::monotonic_now().max(self.task.state().last_event_at);
-                    self.record(vec![Record::Remote(RemoteEvent::InputLost { at })]);
+                    let event = RemoteEvent::InputLost { at, arrived_bytes: Some(arrived_bytes) };
+                    self.record(vec![Record::Remote(event)]);
                     true
                 }
                 InputAction::Send { at, bytes } => {

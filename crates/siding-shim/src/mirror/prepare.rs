@@ -207,7 +207,7 @@ fn resume(
     }
     journal.append(&records).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(rescued)) });
-    let is_loss_recorded = state.remote.as_ref().is_some_and(|remote| remote.is_input_lost);
+    let is_loss_recorded = state.remote.as_ref().is_some_and(|remote| remote.input_loss.is_some());
     let input = MirrorInput::take_over(state.spec.stdin, is_loss_recorded, runtime_dir(&dirs)?);
     let connection = new_connection(&state.spec, &dirs.root)?;
     let files = MirrorFiles { state, journal, output, listener, input };

@@ -59,7 +59,9 @@ pub(super) fn format_footer(
             0 => String::new(),
             lost => format!("; {} of its output could not be stored", size_in_words(lost)),
         };
-        return ended.map(|ended| format!("{id} {ended} after {elapsed}{lost}"));
+        let loss = task.state.remote.as_ref().and_then(|remote| remote.input_loss);
+        let loss = loss.map_or_else(String::new, |loss| format!("; {}", loss.describe()));
+        return ended.map(|ended| format!("{id} {ended} after {elapsed}{lost}{loss}"));
     }
     let nothing = match (mode, bytes) {
         (_, 0) => format!("{id} has written nothing"),

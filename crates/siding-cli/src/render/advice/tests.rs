@@ -1,6 +1,7 @@
 //! Tests the advice for each state and outcome of a task.
 
 use siding_model::limits::Breach;
+use siding_model::mirror::InputLoss;
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::process::UnixMs;
 use siding_model::record::{EndedProcess, StopReport, Survivor};
@@ -343,4 +344,16 @@ fn untrusted_text_is_escaped() {
         let text = advice_text(&view);
         assert_eq!(text, one_line(&text, usize::MAX));
     }
+}
+
+#[test]
+fn a_lost_input_is_reported_even_after_a_success() {
+    let mut view = ended_task(Outcome::Exited { code: 0 });
+    assert_eq!(advice_at(&view, NoticeChannel::PollOnly, NOW), None);
+    view.input_loss = Some(InputLoss { arrived_bytes: Some(292) });
+    let text = advice_text(&view);
+    assert!(text.starts_with("INCOMPLETE INPUT: "), "{text}");
+    assert!(text.contains("after at least 292 bytes, because the rest was lost"), "{text}");
+    view.input_loss = Some(InputLoss { arrived_bytes: None });
+    assert!(advice_text(&view).contains("was closed, because the rest was lost"));
 }

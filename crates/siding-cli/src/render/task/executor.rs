@@ -32,6 +32,12 @@ impl TaskScreen {
                 lines.iter().map(|line| self.color.apply(TextStyle::Warning, line)).collect();
             self.add_block("unreachable", &painted);
         }
+        if let Some(loss) = view.input_loss {
+            let lines = wrap_untrusted(&loss.describe(), self.value_columns(), MAX_REASON_LINES);
+            let painted: Vec<_> =
+                lines.iter().map(|line| self.color.apply(TextStyle::Bad, line)).collect();
+            self.add_block("input", &painted);
+        }
         if let Some(fetch) = &view.fetch {
             let lines = wrap_untrusted(&fetch.describe(), self.value_columns(), MAX_REASON_LINES);
             self.add_block("fetch", &lines);
@@ -45,6 +51,7 @@ impl TaskScreen {
 #[cfg(test)]
 mod tests {
     use siding_model::file_sync::FetchFailure;
+    use siding_model::mirror::InputLoss;
     use siding_model::task_view::{FetchView, QueuedView, UnreachableView};
 
     use super::super::task_screen;
@@ -102,6 +109,10 @@ mod tests {
         });
         let text = screen(&view);
         assert!(text.starts_with("b-4k7q0n2m8x5t  unreachable\n"), "{text}");
+        view.input_loss = Some(InputLoss { arrived_bytes: Some(292) });
+        let incomplete = screen(&view);
+        assert!(incomplete.contains("input        INCOMPLETE INPUT: its"), "{incomplete}");
+        assert!(incomplete.contains(" 292") && !text.contains("INCOMPLETE"), "{incomplete}");
         for line in [
             "executor     build (build07)",
             "unreachable  since 2025-11-21T22:41:20.000Z, ssh: timed out; a stop is pending",
