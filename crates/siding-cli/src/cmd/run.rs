@@ -208,11 +208,11 @@ impl Args {
     /// Runs the command; `shim` supervises it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let plan = plan::prepare(&self, &root)?;
+        let mut plan = plan::prepare(&self, &root)?;
         // Signals are read from a descriptor from here on, so that an interrupt between start and
         // wait is not lost.
         let signals = follow::block_signals(&plan)?;
-        let link = match plan::start_task(&root, &plan, shim)? {
+        let link = match plan::start_task(&root, &mut plan, shim)? {
             LaunchResult::Started(link) => link,
             LaunchResult::Duplicate(first) => {
                 return duplicate::report_refusal(&root, first, self.json);

@@ -1,10 +1,12 @@
 //! Duplicates, creates and inherits descriptors, and raises their limit.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
+
+use super::file;
 
 /// Duplicates a descriptor to the lowest free number that is not below `least`, with close-on-exec.
 ///
@@ -57,6 +59,19 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     // start protocols, shims, proxies and host supervisors take each inherited descriptor exactly
     // once, before they open any other.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Replaces the standard input of this process with `/dev/null`. The number stays in use, so that no
+/// other file gets it.
+///
+/// # Errors
+///
+/// The I/O error of the system call, for example if there is no `/dev/null`.
+pub fn redirect_stdin_to_null() -> io::Result<()> {
+    let null = file::open_null()?;
+    // SAFETY: only numbers are passed, and no value owns the standard descriptors.
+    let replaced = unsafe { libc::dup2(null.as_raw_fd(), 0) };
+    if replaced < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Returns whether the process that started this one has passed on a descriptor with this number.

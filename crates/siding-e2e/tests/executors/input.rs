@@ -98,6 +98,18 @@ fn an_endless_input_ends_with_the_command() {
     }
 }
 
+/// No process on this machine keeps the pipe open while the call waits.
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn the_writer_ends_when_the_remote_command_closes_its_input() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let ended = sandbox.path("ended");
+    let command = format!("exec 0<&-; {}", wait_for_file_command(&ended));
+    let text = format!("(yes; echo > {}) | RUN --timeout 30s -- '{command}'", ended.display());
+    let _done = run_pipeline(&remote, &text).expect_code(0);
+}
+
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn input_is_exact_after_a_cut() {

@@ -121,6 +121,26 @@ fn missing_stdin_file_is_an_error() {
     assert!(done.stderr_text().contains("inherit"), "{done}");
 }
 
+/// The writer of a pipeline gets SIGPIPE when the command has closed its input, even if the call
+/// still waits for the command.
+#[test]
+fn the_writer_ends_when_the_command_closes_its_input() {
+    let sandbox = sandbox();
+    let command = "exec 0<&-; until [ -e ended ]; do sleep .02; done";
+    let writer = "(yes; echo > ended)";
+    for source in ["auto", "inherit", "./fifo"] {
+        let _absent = std::fs::remove_file(sandbox.path("ended"));
+        let options = ["--budget", "none", "--timeout", "30s", "--stdin", source];
+        let call = [&["run"][..], &options, &["--", command]].concat();
+        let call = sandbox.siding_line(&call);
+        let text = match source {
+            "./fifo" => format!("mkfifo fifo; {writer} > fifo & {call}"),
+            _ => format!("{writer} | {call}"),
+        };
+        let _done = sandbox.host("bash", &["-c", &text]).run().expect_code(0);
+    }
+}
+
 /// `--stdin auto` does not pass on a pipe that the calling shell also holds, so a shell loop that
 /// reads lines from this pipe and calls `siding run` loses no line.
 #[test]

@@ -1,7 +1,7 @@
 //! Decides from the arguments and settings how a task runs, records the task, and starts it.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use siding_model::id::TaskKind;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, Settings};
-use siding_model::spec::TaskCommand;
+use siding_model::spec::{StdinMode, TaskCommand};
 use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
@@ -66,6 +66,19 @@ impl RunPlan {
     /// Returns the dialect of the advice for the caller.
     pub(super) const fn dialect(&self) -> Dialect {
         if self.is_person { Dialect::Terminal } else { Dialect::Commands }
+    }
+
+    /// Closes the descriptors of this process for the input that the command or its mirror now
+    /// reads. Otherwise the writer of a pipeline would get no SIGPIPE while this call waits for a
+    /// command that has closed its input.
+    fn release_stdin(&mut self) {
+        self.task.release_stdin();
+        // A terminal has no writer, and shows whether a person calls.
+        let is_passed_on = self.task.spec().stdin == StdinMode::Inherit;
+        if is_passed_on && !io::stdin().is_terminal() {
+            // Without `/dev/null`, the writer ends with this call.
+            let _best_effort = descriptor::redirect_stdin_to_null();
+        }
     }
 }
 
@@ -321,7 +334,7 @@ fn utf8_word(word: &OsString) -> Result<String, Failure> {
 /// runs the same command in the same directory is returned instead.
 pub(super) fn start_task(
     root: &StateDir,
-    plan: &RunPlan,
+    plan: &mut RunPlan,
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
     let name_note = same_name::note_for_person(root, plan);
@@ -341,6 +354,7 @@ pub(super) fn start_task(
         }
         DuplicateAction::Refuse => plan.task.start_unless_duplicate(root, shim)?,
     };
+    plan.release_stdin();
     if let Some(note) = name_note {
         render::print_note(&note);
     }

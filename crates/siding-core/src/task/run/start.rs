@@ -60,6 +60,12 @@ impl PreparedTask {
         self.spec.task_id
     }
 
+    /// Closes this process's descriptor of the task's input. To be called after the start, when the
+    /// shim has its own.
+    pub fn release_stdin(&mut self) {
+        self.stdin = TaskStdin::Null;
+    }
+
     /// Creates the task and passes it to its shim, which writes the first record. If the same
     /// command already runs in the same directory, the record contains the id of that earlier task.
     ///
