@@ -29,7 +29,7 @@ use crate::task::run::{BaseEnvironment, PreparedTask};
 use crate::task::shim_client::{RecvResult, ShimConnection};
 use crate::task::watch::{TaskWatch, WatchError};
 
-use input::InputWriter;
+use input::{InputReport, InputWriter};
 
 pub(super) use requests::RequestReader;
 
@@ -187,8 +187,8 @@ struct Follower<'r> {
     forwarded: Vec<(u64, ShimConnection)>,
     /// The requests that no shim has received, and whose response was not sent.
     refused: Vec<u64>,
-    /// The input of the task, if it is a pipe; `None` until the mirror knows that the task is
-    /// recorded.
+    /// The input of the task, if it is a pipe; `None` until the message that the task is recorded is
+    /// queued.
     input: Option<InputWriter<'r>>,
 }
 
@@ -261,7 +261,9 @@ impl<'r> Follower<'r> {
             let stdin = state.spec.stdin;
             self.queue(&message)?;
             self.is_accepted = true;
-            self.open_input(stdin)?;
+            if stdin == StdinMode::Pipe {
+                self.input = Some(InputWriter::new(self.root, self.program, self.watch.id()));
+            }
         }
         // The journal was read first: when it contains the end, the output is complete.
         self.send_output()?;
@@ -272,9 +274,12 @@ impl<'r> Follower<'r> {
         // A crash may have lost the summary of an ended task.
         let is_finished = is_closed || (!is_live && self.watch.is_finished());
         if is_finished {
+            // The mirror receives nothing after the end.
             self.queue(&RemoteMessage::End)?;
+            self.send_queued()?;
+        } else {
+            self.flush()?;
         }
-        self.flush()?;
         Ok(is_finished)
     }
 
@@ -284,13 +289,18 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Sends the queued messages together: each write becomes a packet that wakes the mirror. Then
-    /// responds to the requests that have arrived meanwhile.
+    /// Sends the queued messages together, because each write becomes a packet that wakes the
+    /// mirror. The responses to earlier requests are among them. Requests that arrive meanwhile are
+    /// answered by the next call.
     fn flush(&mut self) -> Result<(), ServeError> {
+        self.queue_refusals()?;
+        self.write_input()?;
+        self.send_queued()
+    }
+
+    fn send_queued(&mut self) -> Result<(), ServeError> {
         let queued = std::mem::take(&mut self.queued);
-        self.write_part(&queued)?;
-        self.send_refusals()?;
-        self.write_input()
+        self.write_part(&queued)
     }
 
     /// Updates the state from the journal. Returns the records that the mirror does not have.
@@ -311,27 +321,16 @@ impl<'r> Follower<'r> {
         Ok(records)
     }
 
-    /// Reports the position of the input, from which the mirror continues.
-    fn open_input(&mut self, stdin: StdinMode) -> Result<(), ServeError> {
-        if stdin == StdinMode::Pipe {
-            let input = InputWriter::open(self.root, self.program, self.watch.id())?;
-            self.queue(&RemoteMessage::InputPosition(input.position()))?;
-            self.input = Some(input);
-        }
-        Ok(())
-    }
-
-    /// Writes the received input as far as possible, and reports the new position.
+    /// Writes the received input as far as possible, and queues the new position. The first one is
+    /// the stored position, from which the mirror continues.
     fn write_input(&mut self) -> Result<(), ServeError> {
         let Some(input) = &mut self.input else { return Ok(()) };
-        if input.write()? {
-            if input.take_notification() {
-                // The input may end a stall.
-                self.watch.send(&ShimRequest::InputWritten { by: None })?;
-            }
-            send(&RemoteMessage::InputPosition(input.position()))?;
+        let Some(InputReport { position, has_written }) = input.write()? else { return Ok(()) };
+        if has_written && input.take_notification() {
+            // The input may end a stall.
+            self.watch.send(&ShimRequest::InputWritten { by: None })?;
         }
-        Ok(())
+        Ok(self.queue(&RemoteMessage::InputPosition(position))?)
     }
 
     /// Sends the output up to its present length. Requests are carried out between its parts.
@@ -371,6 +370,16 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
+    /// Returns the maximum time that [`Self::wait`] may wait, in milliseconds: none while a request
+    /// that arrived during a write is not answered.
+    fn max_wait_ms(&self) -> Option<u64> {
+        let is_input_due = self.input.as_ref().is_some_and(InputWriter::is_due);
+        if is_input_due || !self.refused.is_empty() {
+            return Some(0);
+        }
+        self.input.as_ref().and_then(InputWriter::retry_ms)
+    }
+
     /// Waits for the mirror, the shim or a response, and handles what has arrived. Returns false
     /// once the mirror has disconnected, or the shim could not start the task.
     fn wait(&mut self) -> Result<bool, ServeError> {
@@ -380,20 +389,20 @@ impl<'r> Follower<'r> {
             [stdin.as_fd()].into_iter().chain(self.watch.source()).chain(responses).collect();
         let full_fifo = self.input.as_ref().and_then(InputWriter::full_fifo);
         let ready = match full_fifo {
-            Some(fifo) => poll::wait_readable_or_writable(&sources, fifo, None)?,
-            None => poll::wait_readable(&sources, None)?,
+            Some(fifo) => poll::wait_readable_or_writable(&sources, fifo, self.max_wait_ms())?,
+            None => poll::wait_readable(&sources, self.max_wait_ms())?,
         };
         if ready.first() == Some(&true) && !self.requests.receive()? {
             return Ok(false);
         }
         self.handle_requests()?;
-        self.send_refusals()?;
-        self.write_input()?;
-        self.pass_responses()?;
+        self.queue_responses()?;
+        self.flush()?;
         while let Some(message) = self.watch.try_recv()? {
             match message {
                 ShimMessage::CannotStart { doing, .. } if !self.is_accepted => {
-                    send(&RemoteMessage::Refused { why: doing })?;
+                    self.queue(&RemoteMessage::Refused { why: doing })?;
+                    self.send_queued()?;
                     return Ok(false);
                 }
                 ShimMessage::Output { .. } => self.follows_over = None,
@@ -425,9 +434,13 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Responds to the requests that no shim has received.
-    fn send_refusals(&mut self) -> io::Result<()> {
-        self.refused.drain(..).try_for_each(|number| send(&refusal(number)))
+    /// Queues the responses to the requests that no shim has received.
+    fn queue_refusals(&mut self) -> io::Result<()> {
+        let Self { refused, queued, .. } = self;
+        refused.drain(..).try_for_each(|number| {
+            queued.append(&mut encode(&refusal(number))?);
+            Ok(())
+        })
     }
 
     fn writable_input(&mut self) -> Result<&mut InputWriter<'r>, ServeError> {
@@ -446,33 +459,33 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Sends the messages of the shim that respond to forwarded requests.
-    fn pass_responses(&mut self) -> io::Result<()> {
+    /// Queues the messages of the shim that respond to forwarded requests.
+    fn queue_responses(&mut self) -> io::Result<()> {
         for (number, link) in std::mem::take(&mut self.forwarded) {
-            if !pass_messages(number, &link)? {
+            if !self.queue_messages(number, &link)? {
                 self.forwarded.push((number, link));
             }
         }
         Ok(())
     }
-}
 
-/// Sends the messages that have arrived in response to a request. Returns whether the response was
-/// one of them.
-fn pass_messages(number: u64, link: &ShimConnection) -> io::Result<bool> {
-    loop {
-        let message = match link.try_recv() {
-            Ok(RecvResult::Message(message)) => message,
-            Ok(RecvResult::TimedOut) => return Ok(false),
-            Ok(RecvResult::Disconnected) | Err(_) => {
-                send(&refusal(number))?;
+    /// Queues the messages that have arrived in response to a request. Returns whether the response
+    /// was one of them.
+    fn queue_messages(&mut self, number: u64, link: &ShimConnection) -> io::Result<bool> {
+        loop {
+            let message = match link.try_recv() {
+                Ok(RecvResult::Message(message)) => message,
+                Ok(RecvResult::TimedOut) => return Ok(false),
+                Ok(RecvResult::Disconnected) | Err(_) => {
+                    self.queue(&refusal(number))?;
+                    return Ok(true);
+                }
+            };
+            let is_response = message.is_response();
+            self.queue(&RemoteMessage::Shim { number, message })?;
+            if is_response {
                 return Ok(true);
             }
-        };
-        let is_response = message.is_response();
-        send(&RemoteMessage::Shim { number, message })?;
-        if is_response {
-            return Ok(true);
         }
     }
 }

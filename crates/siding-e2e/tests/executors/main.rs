@@ -12,6 +12,7 @@ mod lists;
 mod local_tasks;
 mod pending_stops;
 mod results;
+mod serve;
 mod slurm_arrays;
 mod slurm_cluster;
 mod slurm_ends;

@@ -21,6 +21,11 @@ use crate::task::watch::WatchError;
 
 /// Shortest time between two notifications of the shim, in milliseconds.
 const NOTIFICATION_INTERVAL_MS: u64 = 1_000;
+/// Pause between two attempts to lock the position, in milliseconds.
+const LOCK_RETRY_MS: u64 = 50;
+/// Maximum time for which another connection may keep the position locked, in milliseconds. Closing
+/// the input takes up to 10 s with a busy shim; only a stopped process needs longer.
+const MAX_LOCK_WAIT_MS: u64 = 15_000;
 
 /// The input of the task that a connection follows.
 #[derive(Debug)]
@@ -33,44 +38,58 @@ pub(super) struct InputWriter<'r> {
     /// the shim has closed it.
     fifo: Option<TaskInput<'r>>,
     last_notified: Option<MonotonicMs>,
+    /// The position that the mirror has; `None` until the stored one was read.
+    reported: Option<InputPosition>,
+    /// Start of the present wait for the lock of the position.
+    waits_since: Option<MonotonicMs>,
+}
+
+/// The position that the mirror must receive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InputReport {
+    pub(super) position: InputPosition,
+    /// Whether bytes were written since the last report.
+    pub(super) has_written: bool,
 }
 
 impl<'r> InputWriter<'r> {
-    /// Continues at the stored position.
-    pub(super) fn open(
-        root: &'r StateDir,
-        program: &'r CStr,
-        id: TaskId,
-    ) -> Result<Self, ServeError> {
-        let mut writer = Self {
+    /// Creates the writer, which continues at the stored position.
+    pub(super) const fn new(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Self {
+        // An input without a FIFO or without a reader stays closed.
+        let closed = InputPosition { bytes: 0, state: RemoteInputState::Closed };
+        Self {
             root,
             program,
             id,
-            receiver: InputReceiver::new(InputPosition {
-                bytes: 0,
-                state: RemoteInputState::Closed,
-            }),
+            receiver: InputReceiver::new(closed),
             fifo: None,
             last_notified: None,
-        };
-        let dir = writer.dir()?;
-        // An input without a FIFO or without a reader stays closed.
-        if writer.open_fifo(&dir)?.is_some()
-            && let Some(file) = PositionFile::lock(&dir)?
-        {
-            writer.receiver = InputReceiver::new(file.read()?);
+            reported: None,
+            waits_since: None,
         }
-        Ok(writer)
     }
 
-    /// Returns the position to report.
-    pub(super) const fn position(&self) -> InputPosition {
-        self.receiver.position()
+    /// Returns whether [`Self::write`] can do something now.
+    pub(super) fn is_due(&self) -> bool {
+        self.has_work() && self.fifo.is_none() && self.waits_since.is_none()
+    }
+
+    /// Returns whether a position was not reported, or a part of the input or its end not passed on.
+    fn has_work(&self) -> bool {
+        let is_passed_on = self.receiver.pending().is_empty() && !self.receiver.must_close();
+        self.reported.is_none() || !is_passed_on
+    }
+
+    /// Returns the time after which [`Self::write`] must be called again although nothing has
+    /// arrived, in milliseconds; `None` if that is not necessary.
+    pub(super) fn retry_ms(&self) -> Option<u64> {
+        self.waits_since.map(|_| LOCK_RETRY_MS)
     }
 
     /// Returns the full FIFO for which bytes wait.
     pub(super) fn full_fifo(&self) -> Option<BorrowedFd<'_>> {
-        self.fifo.as_ref().map(AsFd::as_fd)
+        let fifo = self.fifo.as_ref().filter(|_| self.waits_since.is_none());
+        fifo.map(AsFd::as_fd)
     }
 
     /// Handles bytes from the mirror.
@@ -83,10 +102,12 @@ impl<'r> InputWriter<'r> {
         self.receiver.on_end(at).map_err(|error| ServeError::Request(error.to_string()))
     }
 
-    /// Writes the bytes that the FIFO accepts, then closes the input if it has ended. Returns
-    /// whether the position has changed.
-    pub(super) fn write(&mut self) -> Result<bool, ServeError> {
-        let before = self.receiver.position();
+    /// Writes the bytes that the FIFO accepts, then closes the input if it has ended. Returns the
+    /// position if it has changed, and the stored position once at the beginning.
+    pub(super) fn write(&mut self) -> Result<Option<InputReport>, ServeError> {
+        if self.reported.is_none() && !self.read_position()? {
+            return Ok(None);
+        }
         while !self.receiver.pending().is_empty() && self.write_piece()? {}
         if self.receiver.pending().is_empty() {
             self.fifo = None;
@@ -94,7 +115,49 @@ impl<'r> InputWriter<'r> {
         if self.receiver.must_close() {
             self.close()?;
         }
-        Ok(self.receiver.position() != before)
+        let position = self.receiver.position();
+        let before = self.reported.replace(position);
+        if !self.has_work() {
+            // The input may have been closed during the wait.
+            self.waits_since = None;
+        }
+        let has_written = before.is_some_and(|before| before.bytes < position.bytes);
+        let report = InputReport { position, has_written };
+        Ok((before != Some(position)).then_some(report))
+    }
+
+    /// Reads the stored position. Returns false while another process has locked it.
+    fn read_position(&mut self) -> Result<bool, ServeError> {
+        let dir = self.dir()?;
+        if self.open_fifo(&dir)?.is_some() {
+            match self.lock_position(&dir)? {
+                PositionLock::Acquired(file) => self.receiver = InputReceiver::new(file.read()?),
+                PositionLock::Removed => {}
+                PositionLock::Held => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Locks the position. Fails if another process has kept it locked for too long. This process
+    /// never blocks for the lock, because it must still pass a stop on.
+    fn lock_position(&mut self, dir: &TaskDir) -> Result<PositionLock, ServeError> {
+        let lock = PositionFile::try_lock(dir)?;
+        if !matches!(lock, PositionLock::Held) {
+            self.waits_since = None;
+            return Ok(lock);
+        }
+        let now = clock::monotonic_now();
+        let since = *self.waits_since.get_or_insert(now);
+        if now.ms_since(since) < MAX_LOCK_WAIT_MS {
+            return Ok(lock);
+        }
+        Err(ServeError::Request(format!(
+            "another process has locked the input of task {} for more than {} s: end the siding of \
+             an earlier connection, which has the file `{INPUT_POSITION_FILE}` of the task open",
+            self.id,
+            MAX_LOCK_WAIT_MS / 1_000
+        )))
     }
 
     /// Returns whether the shim must be notified of input now.
@@ -108,14 +171,18 @@ impl<'r> InputWriter<'r> {
         notifies
     }
 
-    /// Writes once. Returns false if the FIFO is full.
+    /// Writes once. Returns false if the FIFO is full, or another process has locked the position.
     fn write_piece(&mut self) -> Result<bool, ServeError> {
         let dir = self.dir()?;
+        let lock = self.lock_position(&dir)?;
+        if matches!(lock, PositionLock::Held) {
+            return Ok(false);
+        }
         let fifo = match self.fifo.take() {
             Some(fifo) => Some(fifo),
             None => self.open_fifo(&dir)?,
         };
-        let (Some(fifo), Some(file)) = (fifo, PositionFile::lock(&dir)?) else {
+        let (Some(fifo), PositionLock::Acquired(file)) = (fifo, lock) else {
             self.receiver.on_closed();
             return Ok(true);
         };
@@ -141,28 +208,41 @@ impl<'r> InputWriter<'r> {
         }
     }
 
-    /// Closes the input. A request that is repeated after an interruption finds it closed.
+    /// Closes the input, unless another process has locked the position. A request that is repeated
+    /// after an interruption finds it closed.
     fn close(&mut self) -> Result<(), ServeError> {
         let dir = self.dir()?;
-        if let Some(fifo) = self.open_fifo(&dir)?
-            && let Some(file) = PositionFile::lock(&dir)?
-        {
-            self.check_position(&file)?;
-            match fifo.close(&dir) {
-                Ok(()) => {}
-                // Another client has closed it, or the shim that kept it open was killed.
-                Err(InputError::Watch(WatchError::Ask {
-                    source: ShimRequestError::Refused { .. },
-                    ..
-                })) => {
-                    let _already_removed =
-                        dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
-                }
-                Err(error) => return Err(error.into()),
+        if let Some(fifo) = self.open_fifo(&dir)? {
+            match self.lock_position(&dir)? {
+                PositionLock::Held => return Ok(()),
+                PositionLock::Removed => {}
+                PositionLock::Acquired(file) => self.close_fifo(&dir, fifo, &file)?,
             }
         }
         self.receiver.on_closed();
         Ok(())
+    }
+
+    fn close_fifo(
+        &self,
+        dir: &TaskDir,
+        fifo: TaskInput<'r>,
+        file: &PositionFile,
+    ) -> Result<(), ServeError> {
+        self.check_position(file)?;
+        match fifo.close(dir) {
+            Ok(()) => Ok(()),
+            // Another client has closed it, or the shim that kept it open was killed.
+            Err(InputError::Watch(WatchError::Ask {
+                source: ShimRequestError::Refused { .. },
+                ..
+            })) => {
+                let _already_removed =
+                    dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Fails if another connection has written since. The mirror has then given this one up.
@@ -191,17 +271,27 @@ impl<'r> InputWriter<'r> {
 #[derive(Debug)]
 struct PositionFile(OwnedFd);
 
+/// The result of an attempt to lock the position.
+#[derive(Debug)]
+enum PositionLock {
+    Acquired(PositionFile),
+    /// Another process has the lock.
+    Held,
+    /// The directory was removed at the end of the task.
+    Removed,
+}
+
 impl PositionFile {
-    /// Opens and locks the file; `None` if the directory was removed at the end of the task.
-    fn lock(dir: &TaskDir) -> io::Result<Option<Self>> {
+    /// Opens and locks the file without waiting.
+    fn try_lock(dir: &TaskDir) -> io::Result<PositionLock> {
         let opened =
             dir.endpoint_dir().and_then(|place| file::open_or_create(place, INPUT_POSITION_FILE));
         match opened {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(PositionLock::Removed),
             result => {
                 let file = result?;
-                file::lock_exclusive(&file)?;
-                Ok(Some(Self(file)))
+                let is_locked = file::try_lock_exclusive(&file)?;
+                Ok(if is_locked { PositionLock::Acquired(Self(file)) } else { PositionLock::Held })
             }
         }
     }

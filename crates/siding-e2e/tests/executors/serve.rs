@@ -1,0 +1,88 @@
+//! The remote side of a connection, without ssh: the test is the mirror.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+
+use siding_core::sys::pipe;
+use siding_e2e::{RunningProgram, Sandbox, eventually};
+use siding_model::protocol::ShimRequest;
+use siding_model::remote::{REMOTE_PROTOCOL, RemotePosition, RemoteRequest};
+
+use crate::local_tasks::{show_task, task_id};
+use crate::sandbox;
+
+/// Number of requests whose responses do not fit into the smallest pipe.
+const REQUEST_COUNT: u64 = 150;
+/// Size of the smallest pipe, in bytes.
+const SMALLEST_PIPE_BYTES: usize = 4096;
+
+/// Starts a task that waits for its input.
+#[track_caller]
+fn start_reader(sandbox: &Sandbox) -> String {
+    let args = ["run", "--background", "--stdin", "pipe", "--json", "--", "cat"];
+    task_id(&sandbox.siding(&args).run().expect_code(0))
+}
+
+#[track_caller]
+fn send(serve: &mut RunningProgram, request: &RemoteRequest) {
+    let line = serde_json::to_string(request).expect("a request is JSON");
+    serve.write_stdin(format!("{line}\n").as_bytes());
+}
+
+/// Returns the request to follow a task whose records the mirror has.
+fn follow_request(id: &str) -> RemoteRequest {
+    RemoteRequest::Follow {
+        protocol: REMOTE_PROTOCOL,
+        task_id: id.parse().expect("a task id"),
+        position: RemotePosition { records: u64::MAX, bytes: 0, attempt: 0 },
+        job: None,
+    }
+}
+
+fn stop_request() -> RemoteRequest {
+    let request = ShimRequest::Stop { by: "test".to_owned(), grace_ms: Some(0), signal: None };
+    RemoteRequest::Forward { number: REQUEST_COUNT, request }
+}
+
+#[track_caller]
+fn wait_until_stopped(sandbox: &Sandbox, id: &str) {
+    eventually("the task is stopped", || show_task(sandbox, id)["outcome"]["kind"] == "stopped");
+}
+
+#[test]
+fn a_mirror_that_does_not_read_can_stop_the_task() {
+    let sandbox = sandbox();
+    let id = start_reader(&sandbox);
+    let (unread, stdout) = std::io::pipe().expect("a pipe");
+    pipe::set_size(stdout.as_fd(), SMALLEST_PIPE_BYTES).expect("a pipe");
+    let mut serve = sandbox.siding(&["__serve"]).stdin_pipe().stdout_to(stdout).spawn();
+    send(&mut serve, &follow_request(&id));
+    for number in 0..REQUEST_COUNT {
+        send(&mut serve, &RemoteRequest::Forward { number, request: ShimRequest::Ping });
+    }
+    send(&mut serve, &stop_request());
+    wait_until_stopped(&sandbox, &id);
+    drop(unread);
+    serve.close_stdin();
+    let _fails_without_a_reader = serve.wait();
+}
+
+/// A process of an earlier connection, which was suspended, keeps the lock.
+#[test]
+fn a_locked_input_delays_nothing_else() {
+    let sandbox = sandbox();
+    let id = start_reader(&sandbox);
+    let path = sandbox.state_dir().join("tasks").join(&id).join("in.position");
+    let lock = File::create(path).expect("the directory of the task");
+    lock.lock().expect("no other process has the lock");
+    let mut serve = sandbox.siding(&["__serve"]).stdin_pipe().spawn();
+    send(&mut serve, &follow_request(&id));
+    let before = serve.wait_for_stdout("accepted");
+    assert!(!before.contains("input_position"), "{before}");
+    drop(lock);
+    let _position = serve.wait_for_stdout("input_position");
+    send(&mut serve, &stop_request());
+    wait_until_stopped(&sandbox, &id);
+    serve.close_stdin();
+    let _done = serve.wait();
+}
