@@ -356,6 +356,17 @@ pub fn read(fd: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(fd, into)?)
 }
 
+/// Reads the bytes that a socket has received, without waiting, even if the descriptor is blocking.
+/// Returns their number, zero at the end of the connection.
+///
+/// # Errors
+///
+/// The I/O error of the system call, `EAGAIN` if there are no bytes, `ENOTSOCK`.
+pub fn read_socket(socket: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
+    let (_, count) = rustix::net::recv(socket, into, rustix::net::RecvFlags::DONTWAIT)?;
+    Ok(count)
+}
+
 /// Writes some of the bytes, and returns their number.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The standard input of a mirror's task: reads the bytes of the caller or of `siding input`, and
 //! sends them to the remote machine.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -33,7 +33,21 @@ pub(super) struct MirrorInput {
 #[derive(Debug)]
 struct InputSource {
     fd: OwnedFd,
-    is_nonblocking: bool,
+    read_mode: ReadMode,
+}
+
+/// How a source is read without waiting. poll(2) alone is not enough for a source that other
+/// processes read too: one of them may take the bytes before this process reads them, and a mirror
+/// that waits for more would handle no stop and no broken connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadMode {
+    /// The descriptor is non-blocking, and no other process shares its open file description.
+    NonBlocking,
+    /// recv(2) with `MSG_DONTWAIT`.
+    Socket,
+    /// read(2) after poll(2): for files, which always have bytes or an end, and for what cannot be
+    /// opened again.
+    Polled,
 }
 
 impl MirrorInput {
@@ -50,7 +64,7 @@ impl MirrorInput {
                 file::create_fifo(dir, INPUT_FIFO)?;
                 let fd = file::open_at(dir, INPUT_FIFO, file::OpenMode::Read)?;
                 let write = file::open_at(dir, INPUT_FIFO, file::OpenMode::FifoWrite)?;
-                (InputSource { fd, is_nonblocking: true }, Some(write))
+                (InputSource { fd, read_mode: ReadMode::NonBlocking }, Some(write))
             }
             StdinMode::Inherit => {
                 let inherited = inherited.ok_or(ErrorKind::InvalidData)?;
@@ -119,27 +133,32 @@ impl MirrorInput {
 
 impl InputSource {
     fn from_inherited(fd: OwnedFd) -> Self {
-        // Another process may read the same pipe between poll(2) and read(2), and a blocking read
-        // would stop the mirror. O_NONBLOCK belongs to the open file description, which the caller
-        // shares, so a pipe is opened again. A file is not: it would be read from its start.
         let raw = fd.as_raw_fd();
         let own_pid = procfs::self_pid_in_proc().unwrap_or_default();
-        let target = inspect_process::fd_target(own_pid, raw);
-        if target.is_some_and(|target| target.kind == TargetKind::Fifo) {
+        let kind = inspect_process::fd_target(own_pid, raw).map(|target| target.kind);
+        if kind == Some(TargetKind::Socket) {
+            return Self { fd, read_mode: ReadMode::Socket };
+        }
+        // O_NONBLOCK belongs to the open file description, which the caller shares, so a pipe or
+        // terminal is opened again. A file is not: it would be read from its start.
+        if kind == Some(TargetKind::Fifo) || fd.is_terminal() {
             let path = format!("/proc/self/fd/{raw}");
+            // `/dev/tty` itself cannot be opened, because the mirror has no controlling terminal.
             if let Ok(own) = file::open_followed(Path::new(&path), false) {
-                return Self { fd: own, is_nonblocking: true };
+                return Self { fd: own, read_mode: ReadMode::NonBlocking };
             }
         }
-        Self { fd, is_nonblocking: false }
+        Self { fd, read_mode: ReadMode::Polled }
     }
 
     /// Reads without waiting. `None` if no bytes have arrived.
     fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        if !self.is_nonblocking && !poll::is_readable(self.fd.as_fd()) {
-            return Ok(None);
-        }
-        match file::read(&self.fd, into) {
+        let result = match self.read_mode {
+            ReadMode::Polled if !poll::is_readable(self.fd.as_fd()) => return Ok(None),
+            ReadMode::NonBlocking | ReadMode::Polled => file::read(&self.fd, into),
+            ReadMode::Socket => file::read_socket(&self.fd, into),
+        };
+        match result {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
             {
@@ -210,6 +229,9 @@ impl Mirror {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
     use siding_core::sys::pipe;
     use siding_model::remote::RemoteInputState;
 
@@ -248,6 +270,21 @@ mod tests {
         input.read();
         let rest = InputAction::Send { at: 0, bytes: b"rest".to_vec() };
         assert_eq!(input.sender.next_action(), Some(rest));
+    }
+
+    #[test]
+    fn a_socket_is_read_without_waiting() {
+        let (mut writer, socket) = UnixStream::pair().expect("sockets");
+        let source = InputSource::from_inherited(socket.into());
+        assert_eq!(source.read_mode, ReadMode::Socket);
+        let mut bytes = [0; 8];
+        // poll(2) does not decide: another process may have read what it reported.
+        assert_eq!(source.read(&mut bytes).expect("a socket"), None);
+        writer.write_all(b"text").expect("a socket has space");
+        assert_eq!(source.read(&mut bytes).expect("a socket"), Some(4));
+        assert_eq!(&bytes[..4], b"text");
+        drop(writer);
+        assert_eq!(source.read(&mut bytes).expect("a socket"), Some(0));
     }
 
     #[test]
