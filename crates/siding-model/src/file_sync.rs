@@ -57,6 +57,21 @@ pub enum BadRelativePath {
     /// The path is empty or contains a NUL byte.
     #[error("an empty path, or one with a NUL byte, names no file; write a relative path")]
     NoPath,
+    /// The path is in a directory of git.
+    #[error("the files of git are not copied back, because git executes some of them")]
+    GitFiles,
+}
+
+/// Checks a path that is copied back from a remote machine, as [`parse_relative_path`] does.
+///
+/// # Errors
+///
+/// [`BadRelativePath`], also for a path in a directory `.git`.
+pub fn parse_fetch_path(text: &str) -> Result<String, BadRelativePath> {
+    if text.split('/').any(|name| name == ".git") {
+        return Err(BadRelativePath::GitFiles);
+    }
+    parse_relative_path(text)
 }
 
 /// Checks that a path is below the directory to which it is relative, and returns it without
@@ -230,6 +245,13 @@ mod tests {
     fn no_list_names_a_file_outside_of_the_directory() {
         let hostile = SentFiles::decode(b"/etc/passwd\0../x\0a/../../x\0a//b\0./a\0good\0\0");
         assert_eq!(hostile, SentFiles::decode(b"good\0"));
+    }
+
+    #[test]
+    fn files_of_git_and_outside_of_the_directory_are_not_fetched() {
+        assert_eq!(parse_fetch_path("./out/"), Ok("out".to_owned()));
+        assert_eq!(parse_fetch_path("sub/.git/hooks"), Err(BadRelativePath::GitFiles));
+        assert!(matches!(parse_fetch_path("../out"), Err(BadRelativePath::Outside { .. })));
     }
 
     #[test]

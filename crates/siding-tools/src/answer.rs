@@ -1,6 +1,9 @@
 //! The result of a tool call: text for a model, or an error.
 
+use std::path::PathBuf;
+
 use serde_json::{Map, Value};
+use siding_core::remote::{CopyError, SyncError};
 use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
 use siding_core::task::input::InputError;
@@ -97,6 +100,23 @@ pub enum ToolError {
     /// The command cannot be run.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Files were requested for a command that does not run on another machine.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+    /// git finds no project to copy.
+    #[error(
+        "git finds no project in `{}` ({why}); name the files to copy in `sync_paths`, such as `.`",
+        directory.display()
+    )]
+    NoProject {
+        /// The working directory.
+        directory: PathBuf,
+        /// The message of git.
+        why: String,
+    },
+    /// The project could not be copied.
+    #[error(transparent)]
+    Sync(SyncError),
     /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -117,6 +137,20 @@ pub enum ToolError {
     /// The caller canceled the call or has disconnected.
     #[error("canceled by the caller")]
     Cancelled,
+}
+
+impl From<SyncError> for ToolError {
+    fn from(error: SyncError) -> Self {
+        match error {
+            // The text of this error names a flag of the command line.
+            SyncError::NoProject { directory, why } => Self::NoProject { directory, why },
+            error @ (SyncError::Path { .. }
+            | SyncError::List { .. }
+            | SyncError::Busy { .. }
+            | SyncError::Remote { .. }
+            | SyncError::Local { .. }) => Self::Sync(error),
+        }
+    }
 }
 
 impl ToolError {
@@ -150,7 +184,13 @@ impl ToolError {
                  is checked there",
                 dialect.format_tool("run")
             )),
+            Self::Copy(CopyError::ThisMachine { .. }) => {
+                Some("name another machine in `on`".to_owned())
+            }
             Self::Arguments(_)
+            | Self::Copy(CopyError::SharedFiles { .. })
+            | Self::NoProject { .. }
+            | Self::Sync(_)
             | Self::Store(_)
             | Self::Watch(_)
             | Self::Wait(_)

@@ -1,6 +1,6 @@
 //! The tool `bash`: runs a shell command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,6 +32,15 @@ pub(super) struct BashArgs {
     /// Machine that runs the command: the name of an executor in the settings.
     #[serde(default)]
     on: Option<String>,
+    /// With `on`: copy the git project to that machine first.
+    #[serde(default)]
+    sync: bool,
+    /// With `on`: files or directories to copy too, ignored by git or not.
+    #[serde(default)]
+    sync_paths: Vec<PathBuf>,
+    /// With `on`: files or directories below the working directory to copy back at the end.
+    #[serde(default)]
+    fetch: Vec<String>,
     /// Start the command even if the same one already runs in the same directory.
     #[serde(default)]
     allow_duplicate: bool,
@@ -40,15 +49,17 @@ pub(super) struct BashArgs {
 impl BashArgs {
     /// Returns the arguments of the shared task tools for this command, run in `cwd`.
     pub(super) fn into_run_args(self, cwd: &Path) -> RunArgs {
-        let Self { command, run_in_background, timeout, budget, stdin, on, allow_duplicate } = self;
         RunArgs {
-            command,
-            background: run_in_background,
-            timeout,
-            budget,
-            stdin,
-            on,
-            allow_duplicate,
+            command: self.command,
+            background: self.run_in_background,
+            timeout: self.timeout,
+            budget: self.budget,
+            stdin: self.stdin,
+            on: self.on,
+            sync: self.sync,
+            sync_paths: self.sync_paths,
+            fetch: self.fetch,
+            allow_duplicate: self.allow_duplicate,
             cwd: Some(cwd.to_owned()),
             may_start_in_background: true,
             ..RunArgs::default()

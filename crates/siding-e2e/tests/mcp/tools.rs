@@ -47,6 +47,25 @@ fn run_accepts_cwd_and_environment() {
     client.shutdown();
 }
 
+/// Files are copied only for a command on another machine.
+#[test]
+fn copies_for_a_local_command_are_refused() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    for (name, value, part) in [
+        ("sync", json!(true), "`sync`: this command runs on this machine"),
+        ("sync_paths", json!("data"), "`sync`: this command runs on this machine"),
+        ("fetch", json!(["out"]), "`fetch`: this command runs on this machine"),
+        ("fetch", json!(["../out"]), "write a relative path without `..`"),
+        ("fetch", json!([".git/hooks"]), "the files of git are not copied back"),
+    ] {
+        let answer = client.call("run", json!({ "command": "true", name: value }));
+        assert!(answer.is_error && answer.message.contains(part), "{name}: {answer:?}");
+    }
+    assert!(sandbox.task_ids().is_empty());
+    client.shutdown();
+}
+
 /// `run` uses the network policy of the settings; the tool has no argument with which a model could
 /// choose another policy.
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use siding_core::remote::{FileCopies, SyncPlan};
 use siding_core::settings::{self, Environment};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
@@ -16,6 +17,7 @@ use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::budget::EARLY_FAILURE_WAIT;
 use siding_model::duration::format_duration;
+use siding_model::file_sync::parse_fetch_path;
 use siding_model::foreground_call::CallPolicy;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::lifecycle::Phase;
@@ -72,6 +74,15 @@ pub struct RunArgs {
     /// Machine that runs it: the name of an executor in the settings.
     #[serde(default)]
     pub on: Option<String>,
+    /// With `on`: copy the git project to that machine first.
+    #[serde(default)]
+    pub sync: bool,
+    /// With `on`: files or directories to copy too, ignored by git or not.
+    #[serde(default)]
+    pub sync_paths: Vec<PathBuf>,
+    /// With `on`: files or directories below `cwd` to copy back at the end.
+    #[serde(default)]
+    pub fetch: Vec<String>,
     /// Start even if the same command already runs in the same directory.
     #[serde(default)]
     pub allow_duplicate: bool,
@@ -227,10 +238,13 @@ fn plan_run<C: CallContext>(
         )
     });
     let session_id = context.live_session().map_err(RunError::from)?;
+    // The files are copied after everything else is checked.
+    let (executor, fetch) = copy_files(context, args, executor, &cwd)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
         .stdin(if args.stdin { TaskStdin::Pipe } else { TaskStdin::Null })
         .wait_for(conditions)
         .executor(executor)
+        .fetch(fetch)
         .env(args.env.clone().into_iter().collect())
         .prepare(&context.root, &settings)?;
     Ok(RunPlan {
@@ -240,6 +254,29 @@ fn plan_run<C: CallContext>(
         notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),
         cap_note,
     })
+}
+
+/// Copies the project to the machine of the executor, if the call requests it. Returns the executor
+/// with the directory of the copy, and the paths to copy back.
+fn copy_files(
+    context: &ToolContext,
+    args: &RunArgs,
+    executor: Option<ExecutorChoice>,
+    cwd: &WorkingDirectory,
+) -> Result<(Option<ExecutorChoice>, Vec<String>), ToolError> {
+    let fetch: Result<Vec<_>, _> = args.fetch.iter().map(|path| parse_fetch_path(path)).collect();
+    let fetch = fetch.map_err(|error| ToolError::Arguments(format!("`fetch`: {error}")))?;
+    let copies = FileCopies { sync: args.sync, sync_paths: args.sync_paths.clone(), fetch };
+    copies.check(executor.as_ref(), context.dialect)?;
+    let executor = match executor {
+        Some(executor) if copies.copies_project() => {
+            let plan = SyncPlan::for_executor(&executor, cwd, &copies.sync_paths)?;
+            let directory = plan.run(&context.root)?;
+            Some(executor.in_directory(directory))
+        }
+        executor => executor,
+    };
+    Ok((executor, copies.fetch))
 }
 
 /// Parses the conditions in `wait_for`, and rejects `exit`, which is not a condition of readiness.

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use siding_core::remote::SyncPlan;
+use siding_core::remote::{CopyError, FileCopies, SyncPlan};
 use siding_core::store::StateDir;
 use siding_core::task::run::ExecutorChoice;
 use siding_core::task::run::request::WorkingDirectory;
-use siding_model::file_sync::parse_relative_path;
+use siding_model::advice::Dialect;
+use siding_model::file_sync::parse_fetch_path;
 use siding_model::text::one_line;
 
 use crate::failure::Failure;
@@ -29,47 +30,29 @@ pub(super) struct CopyArgs {
     fetch: Vec<String>,
 }
 
-fn parse_fetch_path(text: &str) -> Result<String, String> {
-    if text.split('/').any(|name| name == ".git") {
-        return Err(
-            "the files of git are not copied back, because git executes some of them".to_owned()
-        );
-    }
-    parse_relative_path(text).map_err(|error| error.to_string())
-}
-
 impl CopyArgs {
     /// Returns the paths that are copied back.
     pub(super) fn fetch_paths(&self) -> Vec<String> {
         self.fetch.clone()
     }
 
-    const fn copies_project(&self) -> bool {
-        self.sync || !self.sync_path.is_empty()
+    fn copies(&self) -> FileCopies {
+        let (sync_paths, fetch) = (self.sync_path.clone(), self.fetch.clone());
+        FileCopies { sync: self.sync, sync_paths, fetch }
     }
 
     /// Checks that no files are copied for a command that runs on this machine, or in a cluster that
     /// shares the files of this machine.
     pub(super) fn check(&self, executor: Option<&ExecutorChoice>) -> Result<(), Failure> {
-        let flag = match (self.copies_project(), self.fetch.is_empty()) {
-            (true, _) => "--sync",
-            (false, false) => "--fetch",
-            (false, true) => return Ok(()),
-        };
-        match executor {
-            Some(executor) if executor.shares_files() => {
-                return Err(Failure::new(format!(
-                    "{flag}: the nodes of `{}` share the files of this machine, so no file is copied",
-                    executor.name()
-                )));
+        self.copies().check(executor, Dialect::Commands).map_err(|error| {
+            let failure = Failure::new(error.to_string());
+            match error {
+                CopyError::ThisMachine { .. } => failure.with_hint(
+                    "name another machine with `--on EXECUTOR`; `siding executors` lists them",
+                ),
+                CopyError::SharedFiles { .. } => failure,
             }
-            Some(_) => return Ok(()),
-            None => {}
-        }
-        Err(Failure::new(format!(
-            "{flag}: this command runs on this machine, so no file is copied"
-        ))
-        .with_hint("name another machine with `--on EXECUTOR`; `siding executors` lists them"))
+        })
     }
 
     /// Copies the project to the machine of the executor, if the call requests it. Returns the
@@ -80,7 +63,7 @@ impl CopyArgs {
         executor: ExecutorChoice,
         (cwd, is_person): (&WorkingDirectory, bool),
     ) -> Result<ExecutorChoice, Failure> {
-        if !self.copies_project() {
+        if !self.copies().copies_project() {
             return Ok(executor);
         }
         let plan = SyncPlan::for_executor(&executor, cwd, &self.sync_path)?;
