@@ -1,6 +1,7 @@
 //! The remote side of a connection, without ssh: the test is the mirror.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::os::fd::AsFd as _;
 
 use siding_core::sys::pipe;
@@ -11,10 +12,10 @@ use siding_model::remote::{REMOTE_PROTOCOL, RemotePosition, RemoteRequest};
 use crate::local_tasks::{show_task, task_id};
 use crate::sandbox;
 
-/// Number of requests whose responses do not fit into the smallest pipe.
+/// Number of requests whose responses do not fit into a small pipe.
 const REQUEST_COUNT: u64 = 150;
-/// Size of the smallest pipe, in bytes.
-const SMALLEST_PIPE_BYTES: usize = 4096;
+/// Size of the pipe that is not read, in bytes: two pages.
+const SMALL_PIPE_BYTES: usize = 8192;
 
 /// Starts a task that waits for its input.
 #[track_caller]
@@ -53,13 +54,23 @@ fn wait_until_stopped(sandbox: &Sandbox, id: &str) {
 fn a_mirror_that_does_not_read_can_stop_the_task() {
     let sandbox = sandbox();
     let id = start_reader(&sandbox);
-    let (unread, stdout) = std::io::pipe().expect("a pipe");
-    pipe::set_size(stdout.as_fd(), SMALLEST_PIPE_BYTES).expect("a pipe");
+    let (mut unread, stdout) = std::io::pipe().expect("a pipe");
+    pipe::set_size(stdout.as_fd(), SMALL_PIPE_BYTES).expect("a pipe");
     let mut serve = sandbox.siding(&["__serve"]).stdin_pipe().stdout_to(stdout).spawn();
     send(&mut serve, &follow_request(&id));
+    let mut first = Vec::new();
+    while !String::from_utf8_lossy(&first).contains("input_position") {
+        let mut bytes = [0; SMALL_PIPE_BYTES];
+        let count = unread.read(&mut bytes).expect("a pipe");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&first));
+        first.extend_from_slice(&bytes[..count]);
+    }
     for number in 0..REQUEST_COUNT {
         send(&mut serve, &RemoteRequest::Forward { number, request: ShimRequest::Ping });
     }
+    eventually("the pipe has no free page", || {
+        pipe::buffered_bytes(unread.as_fd()).expect("a pipe") > SMALL_PIPE_BYTES as u64 / 2
+    });
     send(&mut serve, &stop_request());
     wait_until_stopped(&sandbox, &id);
     drop(unread);
