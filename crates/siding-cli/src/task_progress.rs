@@ -128,12 +128,13 @@ impl<'r> TaskProgress<'r> {
 }
 
 /// Returns the reason why a task on another machine makes no visible progress: its connection is
-/// interrupted, or its job waits in a queue.
+/// interrupted or not established yet, or its job waits in a queue.
 fn remote_state(view: &TaskView) -> Option<String> {
     let interruption = view.unreachable.as_ref().map(|one| {
         let pending = if one.stop_pending { ", a stop is pending" } else { "" };
         format!("unreachable{pending}: {}", one.why)
     });
     let queue = || view.queued.as_ref().map(|one| format!("queued: {}", one.describe(None)));
-    interruption.or_else(queue)
+    let connecting = || view.is_connecting().then(|| view.live_state().to_owned());
+    interruption.or_else(queue).or_else(connecting)
 }

@@ -146,6 +146,10 @@ pub fn task_advice(
     let id = view.task_id;
     let phase_advice = match view.phase {
         PhaseName::Starting if view.queued.is_some() => queue_advice(view, dialect),
+        PhaseName::Starting if view.is_connecting() => Some(format!(
+            "its machine has not answered yet; {} shows its state",
+            dialect.format_task_call("show", id)
+        )),
         PhaseName::Starting => Some(format!(
             "it is starting; {} shows its state",
             dialect.format_task_call("show", id)

@@ -36,6 +36,10 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// commands end sooner.
 const INTERRUPT_HINT_MS: u64 = 500;
 
+/// Time for which a call waits for the answer of a remote machine. A machine that refuses the
+/// connection does so sooner, and the caller then learns of the failed start.
+const REMOTE_ANSWER_TIME: Duration = Duration::from_secs(1);
+
 /// The properties of a call that determine its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallPolicy {
@@ -43,6 +47,10 @@ pub struct CallPolicy {
     pub placement: Placement,
     /// How long the caller waits once the command runs; `None` waits until the end.
     pub budget: Option<Duration>,
+    /// How long the caller waits for the start of the command before it proceeds as if the command
+    /// ran; `None` without a limit. With a limit, the budget counts from the call: a remote machine
+    /// that hangs delays neither the hand-over nor a call with a budget of zero.
+    pub start_limit: Option<Duration>,
     /// The reason that is recorded when the budget moves the task to the background.
     pub budget_reason: BackgroundReason,
     /// Whether the caller waits for the end of the command or of the whole task.
@@ -84,6 +92,7 @@ impl CallPolicy {
         Self {
             placement: spec.placement,
             budget,
+            start_limit: if spec.is_remote() { Some(REMOTE_ANSWER_TIME) } else { None },
             budget_reason: BackgroundReason::Budget,
             goal: CallGoal::LeaderEnd,
             waits_for_ready: !spec.wait_for.is_empty(),
@@ -126,6 +135,9 @@ pub enum CallEvent {
     },
     /// The reader of the output has closed its end.
     ReaderClosed,
+    /// The shim has recorded a stop that the remote machine has not confirmed, and that may take
+    /// until the machine can be reached again.
+    StopDelayed,
     /// The caller no longer wants the result.
     Cancelled,
     /// The caller sends the command to the background.
@@ -163,6 +175,9 @@ pub enum CallHint {
     HandOver,
     /// The command has not ended since it was interrupted, and a second interrupt kills it.
     SecondInterrupt,
+    /// The remote machine has not confirmed the stop of the interrupted command, and a second
+    /// interrupt ends the call.
+    StopDelayed,
 }
 
 /// The time that an interrupted command has to end.
@@ -219,9 +234,12 @@ pub enum CallState {
 pub struct ForegroundCall {
     policy: CallPolicy,
     state: CallState,
+    /// The moment of the call.
+    called_at: MonotonicMs,
     /// The moment at which the budget has passed; `None` before the command runs, without a budget,
     /// and after the hand-over. The budget starts with the command, so that even a caller with a
-    /// budget of zero learns of a command that does not exist.
+    /// budget of zero learns of a command that does not exist. With a start limit it starts with the
+    /// call.
     budget_end: Option<MonotonicMs>,
     /// The moment at which the next hint is due: about the hand-over while the command runs, about
     /// the second interrupt after the first one. `None` if no hint is due.
@@ -233,23 +251,27 @@ pub struct ForegroundCall {
     wants_background: bool,
     /// Number of stops that the call has requested.
     stop_requests: u32,
+    /// Whether the remote machine has not confirmed a requested stop.
+    is_stop_delayed: bool,
     /// The signal of the last interrupt; SIGINT before the first one.
     interrupt_signal: Signal,
 }
 
 impl ForegroundCall {
-    /// Starts a call, before the command of its task runs.
+    /// Starts a call at `now`, before the command of its task runs.
     #[must_use]
-    pub const fn new(policy: CallPolicy) -> Self {
+    pub const fn new(policy: CallPolicy, now: MonotonicMs) -> Self {
         let state = CallState::Starting;
         Self {
             policy,
             state,
+            called_at: now,
             budget_end: None,
             hint_at: None,
             terminate_at: None,
             wants_background: false,
             stop_requests: 0,
+            is_stop_delayed: false,
             interrupt_signal: Signal::INT,
         }
     }
@@ -273,10 +295,14 @@ impl ForegroundCall {
             CallState::Running => {
                 [self.budget_end, self.hint_at, self.terminate_at].into_iter().flatten().min()
             }
-            CallState::Starting | CallState::HandedOver | CallState::Ended | CallState::Left => {
-                None
-            }
+            CallState::Starting => self.start_limit_end(),
+            CallState::HandedOver | CallState::Ended | CallState::Left => None,
         }
+    }
+
+    /// Returns the moment from which the call proceeds as if the command ran.
+    fn start_limit_end(&self) -> Option<MonotonicMs> {
+        self.policy.start_limit.map(|limit| self.called_at.plus_ms(duration_ms(limit)))
     }
 
     /// Returns how long the reader of the remaining output may make no progress; `None` while the
@@ -340,8 +366,17 @@ impl ForegroundCall {
             CallEvent::SentToBackground if self.state == CallState::Running => {
                 self.hand_over(BackgroundReason::User)
             }
+            CallEvent::StopDelayed if self.stop_requests > 0 && self.is_waiting() => {
+                self.delay_stop()
+            }
             CallEvent::Tick if self.state == CallState::Running => self.tick(now),
-            CallEvent::Ready | CallEvent::SentToBackground | CallEvent::Tick => CallAction::Wait,
+            CallEvent::Tick if self.start_limit_end().is_some_and(|end| end <= now) => {
+                self.start(now)
+            }
+            CallEvent::Ready
+            | CallEvent::SentToBackground
+            | CallEvent::StopDelayed
+            | CallEvent::Tick => CallAction::Wait,
         }
     }
 
@@ -385,11 +420,11 @@ impl ForegroundCall {
             return CallAction::Wait;
         }
         self.state = CallState::Running;
-        let after =
-            |wait: Duration| now.plus_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-        self.budget_end = self.policy.budget.map(after);
+        let budget_start = self.policy.start_limit.map_or(now, |_| self.called_at);
+        self.budget_end =
+            self.policy.budget.map(|budget| budget_start.plus_ms(duration_ms(budget)));
         if self.stop_requests == 0 {
-            self.hint_at = self.policy.hint_after.map(after);
+            self.hint_at = self.policy.hint_after.map(|after| now.plus_ms(duration_ms(after)));
         }
         if self.wants_background {
             return self.hand_over(BackgroundReason::User);
@@ -406,11 +441,25 @@ impl ForegroundCall {
         CallAction::HandOver(place)
     }
 
+    /// Handles a stop that is not confirmed. The person learns that a second interrupt ends the
+    /// call, so the hint about the kill is not shown any more.
+    const fn delay_stop(&mut self) -> CallAction {
+        (self.hint_at, self.terminate_at) = (None, None);
+        if self.is_stop_delayed {
+            return CallAction::Wait;
+        }
+        self.is_stop_delayed = true;
+        CallAction::ShowHint(CallHint::StopDelayed)
+    }
+
     fn interrupt(&mut self, signal: Signal, now: MonotonicMs) -> CallAction {
         self.interrupt_signal = signal;
         let grace =
             if self.stop_requests == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
         self.stop_requests += 1;
+        if self.is_stop_delayed {
+            return self.leave(Some(grace));
+        }
         let is_first = self.policy.is_interrupted_by_person && self.stop_requests == 1;
         self.hint_at = is_first.then(|| now.plus_ms(INTERRUPT_HINT_MS));
         self.terminate_at = is_first.then(|| now.plus_ms(self.policy.grace_ms / 2));
@@ -434,6 +483,10 @@ impl ForegroundCall {
     }
 }
 
+fn duration_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -442,7 +495,7 @@ mod tests {
 
     const CTRL_C: CallEvent = CallEvent::Interrupted { signal: Signal::INT };
     const CTRL_BACKSLASH: CallEvent = CallEvent::Interrupted { signal: Signal::QUIT };
-    const ALL_EVENTS: [CallEvent; 11] = [
+    const ALL_EVENTS: [CallEvent; 12] = [
         CallEvent::Started,
         CallEvent::Ready,
         CallEvent::LeaderEnded,
@@ -450,6 +503,7 @@ mod tests {
         CTRL_C,
         CTRL_BACKSLASH,
         CallEvent::ReaderClosed,
+        CallEvent::StopDelayed,
         CallEvent::Cancelled,
         CallEvent::SentToBackground,
         CallEvent::Detached,
@@ -460,6 +514,7 @@ mod tests {
     const POLICY: CallPolicy = CallPolicy {
         placement: Placement::Foreground,
         budget: Some(BUDGET),
+        start_limit: None,
         budget_reason: BackgroundReason::Budget,
         goal: CallGoal::LeaderEnd,
         waits_for_ready: false,
@@ -503,7 +558,7 @@ mod tests {
         fn a_task_moves_to_the_background_at_most_once_and_only_from_the_foreground(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now, mut moves) = (ForegroundCall::new(policy), 0, 0);
+            let (mut call, mut now, mut moves) = (ForegroundCall::new(policy, at(0)), 0, 0);
             for (event, pause) in history {
                 now += pause;
                 if let CallAction::HandOver(place) = call.step(event, at(now)) {
@@ -518,7 +573,7 @@ mod tests {
         fn only_interrupts_cancellation_and_a_closed_reader_stop_a_task(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now, mut stops) = (ForegroundCall::new(policy), 0, 0);
+            let (mut call, mut now, mut stops) = (ForegroundCall::new(policy, at(0)), 0, 0);
             for (event, pause) in history {
                 now += pause;
                 let before = call.state();
@@ -561,7 +616,8 @@ mod tests {
         fn a_tick_at_the_wake_up_time_hands_over_shows_a_hint_or_sends_a_signal(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now, mut hints) = (ForegroundCall::new(policy), 0, Vec::new());
+            let mut call = ForegroundCall::new(policy, at(0));
+            let (mut now, mut hints) = (0, Vec::new());
             for (event, pause) in history {
                 now += pause;
                 if let CallAction::ShowHint(hint) = call.step(event, at(now)) {
@@ -593,7 +649,7 @@ mod tests {
         fn the_end_finishes_every_call_that_has_not_left(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now) = (ForegroundCall::new(policy), 0);
+            let (mut call, mut now) = (ForegroundCall::new(policy, at(0)), 0);
             for (event, pause) in history {
                 now += pause;
                 call.step(event, at(now));
@@ -612,7 +668,7 @@ mod tests {
 
         #[test]
         fn a_call_that_has_left_does_nothing_more(policy in policies(), history in histories()) {
-            let mut call = ForegroundCall::new(policy);
+            let mut call = ForegroundCall::new(policy, at(0));
             call.step(CallEvent::Detached, at(0));
             for (event, pause) in history {
                 prop_assert_eq!(call.step(event, at(pause)), CallAction::Wait);
@@ -623,7 +679,7 @@ mod tests {
 
     #[test]
     fn the_budget_counts_from_the_start_of_the_command() {
-        let mut call = ForegroundCall::new(POLICY);
+        let mut call = ForegroundCall::new(POLICY, at(0));
         assert_eq!(call.step(CallEvent::Tick, at(10_000)), CallAction::Wait);
         assert_eq!(call.step(CallEvent::Started, at(10_000)), CallAction::Wait);
         assert_eq!(call.wake_at(), Some(at(10_100)));
@@ -634,9 +690,44 @@ mod tests {
     }
 
     #[test]
+    fn a_remote_machine_that_does_not_answer_delays_no_call_beyond_its_budget() {
+        let policy = CallPolicy { start_limit: Some(REMOTE_ANSWER_TIME), ..POLICY };
+        for (budget_ms, end) in [(0, 0), (15_000, 15_000)] {
+            let budget = Some(Duration::from_millis(budget_ms));
+            let mut call = ForegroundCall::new(CallPolicy { budget, ..policy }, at(0));
+            assert_eq!(call.wake_at(), Some(at(1_000)));
+            let mut answered = call;
+            assert_eq!(call.step(CallEvent::Tick, at(999)), CallAction::Wait);
+            assert_eq!(call.state(), CallState::Starting);
+            assert_eq!(call.step(CallEvent::Tick, at(1_000)), CallAction::Wait);
+            answered.step(CallEvent::Started, at(500));
+            for mut call in [call, answered] {
+                assert_eq!(call.wake_at(), Some(at(end)), "the budget counts from the call");
+                let hand_over = CallAction::HandOver(Some(BackgroundReason::Budget));
+                assert_eq!(call.step(CallEvent::Tick, at(end.max(1_000))), hand_over);
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_interrupt_ends_a_call_whose_stop_is_not_confirmed() {
+        let policy = CallPolicy { is_interrupted_by_person: true, budget: None, ..POLICY };
+        let mut call = ForegroundCall::new(policy, at(0));
+        call.step(CallEvent::Started, at(0));
+        assert_eq!(call.step(CallEvent::StopDelayed, at(1)), CallAction::Wait, "none was asked");
+        call.step(CTRL_C, at(2));
+        let hint = CallAction::ShowHint(CallHint::StopDelayed);
+        assert_eq!(call.step(CallEvent::StopDelayed, at(3)), hint);
+        assert_eq!(call.step(CallEvent::StopDelayed, at(4)), CallAction::Wait);
+        assert_eq!(call.wake_at(), None, "the stop of a remote machine takes its time");
+        assert_eq!(call.step(CTRL_C, at(5)), CallAction::Leave(Some(InterruptGrace::Zero)));
+        assert_eq!(call.state(), CallState::Left);
+    }
+
+    #[test]
     fn the_hint_is_shown_once_while_the_command_runs() {
         let hint_after = Some(Duration::from_millis(40));
-        let mut call = ForegroundCall::new(CallPolicy { hint_after, ..POLICY });
+        let mut call = ForegroundCall::new(CallPolicy { hint_after, ..POLICY }, at(0));
         call.step(CallEvent::Started, at(0));
         let mut interrupted = call;
         assert_eq!(call.wake_at(), Some(at(40)));
@@ -652,7 +743,7 @@ mod tests {
     #[test]
     fn a_command_that_ignores_the_first_interrupt_causes_a_hint_and_then_gets_its_own_signal() {
         let policy = CallPolicy { is_interrupted_by_person: true, budget: None, ..POLICY };
-        let mut call = ForegroundCall::new(policy);
+        let mut call = ForegroundCall::new(policy, at(0));
         call.step(CTRL_C, at(0));
         // The shim may report the start of the command only after the interrupt.
         call.step(CallEvent::Started, at(10));
@@ -676,7 +767,7 @@ mod tests {
 
     #[test]
     fn a_stop_request_has_the_signal_of_the_last_key() {
-        let mut call = ForegroundCall::new(POLICY);
+        let mut call = ForegroundCall::new(POLICY, at(0));
         let request = |grace_ms, signal| ShimRequest::Stop {
             by: "user".to_owned(),
             grace_ms,
@@ -693,7 +784,7 @@ mod tests {
 
     #[test]
     fn a_request_for_the_background_before_the_start_takes_effect_at_the_start() {
-        let mut call = ForegroundCall::new(CallPolicy { budget: None, ..POLICY });
+        let mut call = ForegroundCall::new(CallPolicy { budget: None, ..POLICY }, at(0));
         assert_eq!(call.step(CallEvent::SentToBackground, at(0)), CallAction::Wait);
         let hand_over = CallAction::HandOver(Some(BackgroundReason::User));
         assert_eq!(call.step(CallEvent::Started, at(5)), hand_over);
@@ -701,7 +792,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_after_the_hand_over_waits_for_the_end_without_a_budget() {
-        let mut call = ForegroundCall::new(POLICY);
+        let mut call = ForegroundCall::new(POLICY, at(0));
         call.step(CallEvent::Started, at(0));
         call.step(CallEvent::Tick, at(100));
         assert_eq!(call.step(CTRL_C, at(101)), CallAction::Interrupt(InterruptGrace::OfTask));
@@ -714,12 +805,12 @@ mod tests {
 
     #[test]
     fn a_closed_reader_stops_only_the_command_of_a_call_that_depends_on_it() {
-        let mut call = ForegroundCall::new(POLICY);
+        let mut call = ForegroundCall::new(POLICY, at(0));
         call.step(CallEvent::Started, at(0));
         assert_eq!(call.step(CallEvent::ReaderClosed, at(1)), CallAction::Leave(None));
 
         let policy = CallPolicy { stops_without_reader: true, ..POLICY };
-        let mut call = ForegroundCall::new(policy);
+        let mut call = ForegroundCall::new(policy, at(0));
         call.step(CallEvent::Started, at(0));
         assert_eq!(call.step(CallEvent::ReaderClosed, at(1)), CallAction::StopWithoutReader);
         // The call waits for the end, beyond its budget; Ctrl-C ends the grace.
@@ -727,12 +818,12 @@ mod tests {
         assert_eq!(call.step(CTRL_C, at(10_001)), CallAction::Interrupt(InterruptGrace::Zero));
         assert_eq!(call.step(CallEvent::Ended, at(10_002)), CallAction::Finish);
 
-        let mut handed_over = ForegroundCall::new(policy);
+        let mut handed_over = ForegroundCall::new(policy, at(0));
         handed_over.step(CallEvent::Started, at(0));
         handed_over.step(CallEvent::Tick, at(100));
         assert_eq!(handed_over.step(CallEvent::ReaderClosed, at(101)), CallAction::Leave(None));
 
-        let mut ready = ForegroundCall::new(CallPolicy { waits_for_ready: true, ..policy });
+        let mut ready = ForegroundCall::new(CallPolicy { waits_for_ready: true, ..policy }, at(0));
         ready.step(CallEvent::Started, at(0));
         assert_eq!(ready.step(CallEvent::ReaderClosed, at(1)), CallAction::Leave(None));
     }
@@ -742,7 +833,7 @@ mod tests {
         for (goal, action) in
             [(CallGoal::LeaderEnd, CallAction::Finish), (CallGoal::TaskEnd, CallAction::Wait)]
         {
-            let mut call = ForegroundCall::new(CallPolicy { goal, ..POLICY });
+            let mut call = ForegroundCall::new(CallPolicy { goal, ..POLICY }, at(0));
             assert_eq!(call.step(CallEvent::LeaderEnded, at(0)), action);
         }
     }

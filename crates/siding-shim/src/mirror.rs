@@ -67,6 +67,8 @@ pub(crate) struct Mirror {
     fetch: Option<FetchProcess>,
     /// The clients whose requests were forwarded, each with the number of its request.
     forwarded: Vec<(u64, ClientId)>,
+    /// The clients whose stop could not be forwarded, each with the time at which it is told so.
+    delayed_stops: Vec<(MonotonicMs, ClientId)>,
     /// Whether this process was told to exit. The remote task continues, and the next command starts
     /// another mirror.
     is_told_to_exit: bool,
@@ -105,6 +107,7 @@ impl Mirror {
         }
         self.store_again(now);
         self.connect_if_due(now);
+        self.report_delayed_stops(now);
         self.pump_input();
     }
 
@@ -150,6 +153,7 @@ impl Mirror {
             self.clients.wake_at(),
             self.unstored.as_ref().map(|(at, _)| *at),
             self.connection.wake_at(),
+            self.delayed_stops.iter().map(|(at, _)| *at).min(),
         ];
         wake_at.into_iter().flatten().min()
     }
@@ -203,10 +207,10 @@ impl Mirror {
     }
 
     fn close_summary(&self, at: MonotonicMs, outcome: Option<&Outcome>) -> CloseSummary {
-        let proof = match outcome {
-            Some(Outcome::FailedToStart { .. }) => "it was not started",
-            Some(_) | None => "none: it ran on another machine",
-        };
+        let was_sent = self.task.state().remote.as_ref().is_some_and(|it| it.sent_at.is_some());
+        let was_started = was_sent && !matches!(outcome, Some(Outcome::FailedToStart { .. }));
+        let proof =
+            if was_started { "none: it ran on another machine" } else { "it was not started" };
         CloseSummary {
             wall: clock::unix_now(),
             at,

@@ -38,7 +38,7 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
     policy: CallPolicy,
 ) -> Result<TaskSnapshot, ToolError> {
     let bound = policy.budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
-    let mut call = ForegroundCall::new(policy);
+    let mut call = ForegroundCall::new(policy, clock::monotonic_now());
     let mut cancelled = pin!(caller.cancelled());
     let mut sent_to_background = pin!(caller.sent_to_background());
     let mut is_sent = false;

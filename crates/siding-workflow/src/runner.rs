@@ -282,7 +282,7 @@ impl WorkflowRunner<'_, '_> {
                     | ShimEvent::RequestDone
                     | ShimEvent::MayBeNewShim,
                 ) => self.record_started(at)?,
-                Ok(ShimEvent::Nothing) => {}
+                Ok(ShimEvent::Refused { .. } | ShimEvent::Nothing) => {}
                 Err(error) => self.record_end(at, attempt, steps::failed_watch(&error), None)?,
             }
         }

@@ -1,5 +1,7 @@
 //! A stop of a task whose machine is not reachable.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 use siding_e2e::{eventually, eventually_some};
 use siding_model::process::{MonotonicMs, UnixMs};
@@ -7,7 +9,7 @@ use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage};
 
 use crate::fake_ssh::FakeSsh;
 use crate::local_tasks::task_id;
-use crate::sandbox;
+use crate::{create_file, sandbox, wait_for_file_command};
 
 /// Returns a shell text that prints a message of the remote machine.
 fn print_command(message: &RemoteMessage) -> String {
@@ -57,4 +59,54 @@ fn a_stop_of_an_unreachable_task_is_recorded_and_not_a_failure() {
         view["outcome"].is_object().then(|| view["outcome"].clone())
     });
     assert_eq!(outcome["kind"], json!("failed_to_start"), "{outcome}");
+}
+
+/// Longer than a call may take, and shorter than the time after which ssh gives up.
+const PROMPT: Duration = Duration::from_secs(15);
+
+/// The machine accepts the connection and sends nothing.
+#[test]
+fn a_machine_that_hangs_delays_neither_a_call_nor_its_stop() {
+    let sandbox = sandbox();
+    let fake = FakeSsh::new(&sandbox, "exec sleep 60");
+    let show = |id: &str| sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+    let began = Instant::now();
+    for (option, code) in [("--background", 0), ("--budget=1200ms", 75)] {
+        let run = fake.siding(&["run", option, "--json", "--on", "build", "--", "true"]);
+        let id = task_id(&run.run().expect_code(code));
+        let view = show(&id);
+        assert_eq!(view["phase"], "starting", "{view}");
+        assert_eq!(view["placement"]["kind"], "background", "{view}");
+        let list = sandbox.siding(&["ps"]).run().expect_code(0);
+        assert!(list.stdout_text().contains("connecting"), "{list}");
+
+        sandbox.siding(&["stop", &id]).run().expect_code(0);
+        assert_eq!(show(&id)["outcome"]["kind"], "stopped");
+    }
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+}
+
+/// The task was sent, and the machine does not answer: it may run there.
+#[test]
+fn a_stop_of_a_task_that_was_sent_waits_only_a_moment_for_the_answer() {
+    let sandbox = sandbox();
+    let gate = sandbox.path("gate");
+    let script = format!("{}; {}; exit 255", hello(), wait_for_file_command(&gate));
+    let fake = FakeSsh::new(&sandbox, &script);
+    let run = fake.siding(&["run", "--background", "--json", "--on", "build", "--", "true"]);
+    let id = task_id(&run.run().expect_code(0));
+    let began = Instant::now();
+    let done = sandbox.siding(&["stop", &id]).run().expect_code(75);
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+    let text = done.stdout_text();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("build has not answered yet; the stop is recorded"), "{done}");
+
+    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
+    fake.replace(&format!("{}; read -r _; {refused}", hello()));
+    create_file(&gate);
+    eventually("the machine has answered", || {
+        let view = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+        view["outcome"]["kind"] == "failed_to_start"
+    });
 }

@@ -437,7 +437,7 @@ impl MirrorMachine {
         // The remote machine sends these records again.
         self.ending = Vec::new();
         let remote = context.remote();
-        if remote.sent_at.is_none() && self.unsent.is_some() {
+        if self.is_unsent(context) {
             return self.fail_start(context, why);
         }
         let retry_at_once = followed_since

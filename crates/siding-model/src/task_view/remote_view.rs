@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{QueuedView, TaskView, UnreachableView};
+use super::{PhaseName, QueuedView, TaskView, UnreachableView};
 use crate::file_sync::FetchFailure;
 use crate::history::history_directory;
 use crate::journal::TaskState;
@@ -48,16 +48,28 @@ impl FetchView {
 impl TaskView {
     /// Returns the state of a task that has not ended, in one word: `unreachable` while the
     /// connection to its remote machine is interrupted, `queued` while its job waits in the queue of a
-    /// cluster, otherwise the phase.
+    /// cluster, `connecting` before the remote machine has answered, otherwise the phase.
     #[must_use]
     pub const fn live_state(&self) -> &'static str {
         if self.unreachable.is_some() {
             "unreachable"
         } else if self.queued.is_some() {
             "queued"
+        } else if self.is_connecting() {
+            "connecting"
         } else {
             self.phase.as_str()
         }
+    }
+
+    /// Returns whether the remote machine of the task has not answered yet.
+    #[must_use]
+    pub const fn is_connecting(&self) -> bool {
+        matches!(self.phase, PhaseName::Starting)
+            && self.executor.is_some()
+            && self.machine.is_none()
+            && self.queued.is_none()
+            && self.unreachable.is_none()
     }
 
     /// Returns the directory under which the history groups the runs of this task's command.
@@ -99,5 +111,21 @@ impl UnreachableView {
     pub fn describe(&self, since: &str) -> String {
         let pending = if self.stop_pending { "; a stop is pending" } else { "" };
         format!("since {since}, {}{pending}", self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::sample_task_view;
+
+    #[test]
+    fn a_task_whose_machine_has_not_answered_is_connecting() {
+        let executor = Some("build".to_owned());
+        let connecting = TaskView { phase: PhaseName::Starting, executor, ..sample_task_view() };
+        assert_eq!(connecting.live_state(), "connecting");
+        let local = TaskView { executor: None, ..connecting.clone() };
+        let answered = TaskView { machine: Some("build07".to_owned()), ..connecting };
+        assert_eq!((local.live_state(), answered.live_state()), ("starting", "starting"));
     }
 }

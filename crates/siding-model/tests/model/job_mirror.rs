@@ -392,8 +392,10 @@ proptest! {
         let attempt = world.cluster.current.unwrap_or(0);
         prop_assert_eq!(remote.attempt as usize, attempt, "the number of restarts");
         if world.cluster.submissions == 0 {
-            let is_true =
-                matches!(outcome, Outcome::FailedToStart { .. } | Outcome::Lost { .. });
+            let is_true = matches!(
+                outcome,
+                Outcome::FailedToStart { .. } | Outcome::Lost { .. } | Outcome::Stopped { .. }
+            );
             prop_assert!(is_true, "{outcome:?}");
         } else if let Some((end, phase, requester)) = &world.received_end {
             let is_true = is_true_outcome(outcome, end, phase, requester.as_deref());

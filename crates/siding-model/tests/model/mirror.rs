@@ -373,8 +373,10 @@ proptest! {
         prop_assert_eq!(replayed, Ok(world.state.clone()));
         let outcome = world.state.lifecycle.outcome();
         if world.remote.starts == 0 {
-            let is_true =
-                matches!(outcome, Some(Outcome::FailedToStart { .. } | Outcome::Lost { .. }));
+            let is_true = matches!(
+                outcome,
+                Some(Outcome::FailedToStart { .. } | Outcome::Lost { .. } | Outcome::Stopped { .. })
+            );
             prop_assert!(is_true, "{outcome:?}");
             prop_assert!(world.output.is_empty());
             return Ok(());
@@ -384,4 +386,44 @@ proptest! {
         prop_assert_eq!(&world.state.leader_end, &remote.leader_end);
         prop_assert_eq!(&world.output[..], &world.remote.output[..world.remote.bytes]);
     }
+}
+
+fn empty_history() -> EventHistory {
+    EventHistory { spec: sample_records::task_spec(), steps: Vec::new() }
+}
+
+/// A machine that accepts the connection and does not answer must not delay a stop.
+#[test]
+fn a_stop_before_the_task_is_sent_ends_it_and_the_attempt_to_connect() {
+    let mut world = World::new(&empty_history());
+    world.now = world.now.plus_ms(CONNECT_PAUSE_MS);
+    world.is_connected = true;
+    let actions = step_machine(&mut world, |machine, context| machine.on_connected(context, false));
+    assert_eq!(actions, [], "the task is sent after the first message");
+    let actions = step_machine(&mut world, |machine, context| {
+        assert!(!machine.can_forward_stop());
+        machine.stop(context, "user", None, None)
+    });
+    assert_eq!(actions[0], MirrorAction::Disconnect { retry_at_once: false });
+    world.carry_out(actions);
+    let expected = Outcome::Stopped { by: "user".to_owned() };
+    assert_eq!(world.state.lifecycle.outcome(), Some(&expected));
+    assert!(world.to_remote.is_empty() && !world.is_connected);
+}
+
+/// The remote machine may run a task that was sent, so only its answer ends the task.
+#[test]
+fn a_stop_after_the_task_was_sent_is_recorded_and_forwarded_with_the_answer() {
+    let mut world = World::new(&empty_history());
+    world.take(WorldStep::Connect { is_shared: true });
+    world.take(WorldStep::Stop);
+    assert!(world.state.is_live());
+    let pending = world.state.remote.as_ref().and_then(|remote| remote.pending_stop.as_ref());
+    assert_eq!(pending.map(|stop| stop.by.as_str()), Some("user"));
+    assert!(!world.machine.can_forward_stop());
+    world.take(WorldStep::Serve);
+    world.take(WorldStep::Deliver);
+    world.take(WorldStep::Deliver);
+    assert!(world.machine.can_forward_stop());
+    assert!(matches!(world.to_remote.back(), Some(RemoteRequest::Forward { .. })));
 }

@@ -264,6 +264,7 @@ fn assemble(
         deferred: Vec::new(),
         fetch: None,
         forwarded: Vec::new(),
+        delayed_stops: Vec::new(),
         is_told_to_exit: false,
     }
 }

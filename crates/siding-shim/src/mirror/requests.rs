@@ -2,12 +2,17 @@
 //! here, the others are forwarded.
 
 use siding_core::sys::clock;
+use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{MirrorAction, RemoteRequest};
 use siding_model::signal::Signal;
 
 use super::Mirror;
 use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
+
+/// Time for which a client that requests a stop waits for the connection, in milliseconds. A machine
+/// that can be reached usually answers sooner.
+const STOP_CONNECT_MS: u64 = 1_000;
 
 impl Mirror {
     /// Receives a client's request and carries it out.
@@ -29,7 +34,7 @@ impl Mirror {
                 // The client must not wait: the end may be received hours later.
                 match self.stop_delay_text() {
                     Some(why) => self.refuse(id, why),
-                    None => self.clients.await_end(id),
+                    None => self.await_stop(id),
                 }
                 return;
             }
@@ -44,6 +49,36 @@ impl Mirror {
             | ShimRequest::Usage => return self.forward(id, request),
         }
         self.clients.send_message(id, &ShimMessage::Done);
+    }
+
+    /// Registers a client for the end of the task, or for the report that the stop could not be
+    /// forwarded in time.
+    fn await_stop(&mut self, id: ClientId) {
+        self.clients.await_end(id);
+        if !self.machine.can_forward_stop() {
+            let report_at = clock::monotonic_now().plus_ms(STOP_CONNECT_MS);
+            self.delayed_stops.push((report_at, id));
+        }
+    }
+
+    /// Tells the clients whose stop could not be forwarded in time that it is only recorded.
+    pub(super) fn report_delayed_stops(&mut self, now: MonotonicMs) {
+        if self.machine.can_forward_stop() {
+            self.delayed_stops.clear();
+        }
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.delayed_stops).into_iter().partition(|(at, _)| *at <= now);
+        self.delayed_stops = later;
+        for (_, client) in due {
+            let why = self.stop_delay_text().unwrap_or_else(|| {
+                let name = self.machine.executor_name();
+                format!(
+                    "{name} has not answered yet; the stop is recorded, and is requested there once \
+                     it answers"
+                )
+            });
+            self.refuse(client, why);
+        }
     }
 
     fn refuse(&mut self, id: ClientId, why: String) {

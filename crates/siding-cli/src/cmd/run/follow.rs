@@ -14,6 +14,7 @@ use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::duration::format_duration;
 use siding_model::foreground_call::{CallEvent, CallHint, CallPolicy};
+use siding_model::id::TaskId;
 use siding_model::monitor::Monitor;
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
@@ -102,7 +103,16 @@ pub(super) fn follow(
     let hint_after = keyboard.as_ref().and_then(Keyboard::hint_after);
     let shows_output = show == ShownOutput::Output;
     let progress = shows_output.then(|| RunProgress::for_person(root, plan)).flatten();
-    let mut caller = RunCaller { signals, keyboard, output, matches, progress, last_signal: None };
+    let mut caller = RunCaller {
+        id: plan.task.id(),
+        signals,
+        keyboard,
+        output,
+        matches,
+        progress,
+        last_signal: None,
+        stop_delay: None,
+    };
     let policy = CallPolicy {
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
@@ -114,6 +124,10 @@ pub(super) fn follow(
     stderr::clear_progress();
     caller.output.iter_mut().for_each(CommandOutput::reset_terminal);
     let end = end?;
+    if matches!(end, CallEnd::Left) && caller.stop_delay.is_some() {
+        let id = plan.task.id();
+        render::print_note(&format!("{id} is not stopped yet; `siding show {id}` shows its state"));
+    }
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
     }
@@ -138,6 +152,7 @@ pub(super) fn follow(
 }
 
 struct RunCaller<'f, 'r> {
+    id: TaskId,
     signals: &'f SignalFd,
     keyboard: Option<Keyboard>,
     output: Option<CommandOutput>,
@@ -145,6 +160,8 @@ struct RunCaller<'f, 'r> {
     /// `None` if no progress line is shown.
     progress: Option<RunProgress<'r>>,
     last_signal: Option<Signal>,
+    /// The reason why the remote machine has not confirmed a stop that this call requested.
+    stop_delay: Option<String>,
 }
 
 impl RunCaller<'_, '_> {
@@ -219,6 +236,13 @@ impl ForegroundCaller for RunCaller<'_, '_> {
                     "interrupted; the command has not ended yet, and another Ctrl-C kills it",
                 );
             }
+            (CallHint::StopDelayed, _) => {
+                let why = self.stop_delay.as_deref().unwrap_or("its machine does not answer");
+                let id = self.id;
+                render::print_note(&format!(
+                    "{id} is not stopped yet: {why}; another Ctrl-C returns"
+                ));
+            }
         }
     }
 
@@ -252,6 +276,9 @@ impl ForegroundCaller for RunCaller<'_, '_> {
         watch: &mut TaskWatch<'_>,
         event: Option<&ShimEvent>,
     ) -> Result<(), Failure> {
+        if let Some(ShimEvent::Refused { why }) = event {
+            self.stop_delay = Some(why.clone());
+        }
         if let Some(matches) = &mut self.matches {
             return matches.follow(watch, event);
         }
@@ -264,7 +291,12 @@ impl ForegroundCaller for RunCaller<'_, '_> {
             // After `RequestDone` the shim reports growth. Output that was written earlier is
             // already stored and is read now. After `Finished` no more output follows.
             Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => live.refresh_written(watch),
-            Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
+            Some(
+                ShimEvent::Ready(..)
+                | ShimEvent::Running
+                | ShimEvent::Refused { .. }
+                | ShimEvent::Nothing,
+            ) => Ok(()),
         }
     }
 }

@@ -58,7 +58,12 @@ impl MatchPrinter {
                 subscribe_growth(watch)
             }
             Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => self.print_new(&watch.dir()?),
-            Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
+            Some(
+                ShimEvent::Ready(..)
+                | ShimEvent::Running
+                | ShimEvent::Refused { .. }
+                | ShimEvent::Nothing,
+            ) => Ok(()),
         }
     }
 

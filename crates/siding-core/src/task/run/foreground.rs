@@ -129,7 +129,7 @@ pub fn wait_in_foreground<C: ForegroundCaller>(
     caller: &mut C,
 ) -> Result<CallEnd, C::Error> {
     let watch = TaskWatch::from_connection(root, program, task.id(), link);
-    let call = ForegroundCall::new(policy);
+    let call = ForegroundCall::new(policy, clock::monotonic_now());
     let mut driver = CallDriver { watch, call, caller, finished: None };
     driver.wait().inspect_err(|_| {
         drop(driver);

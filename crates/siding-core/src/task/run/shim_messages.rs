@@ -26,6 +26,12 @@ pub enum ShimEvent {
     OutputGrown,
     /// A request was carried out. A request to follow has taken effect.
     RequestDone,
+    /// The shim has refused a request. A mirror refuses a stop whose end it cannot report soon, after
+    /// it has recorded the stop.
+    Refused {
+        /// The reason, for a person.
+        why: String,
+    },
     /// The task is neither finished nor ready, and another shim may have taken over. A new shim
     /// does not inherit the requests to follow that its predecessor received.
     MayBeNewShim,
@@ -42,6 +48,7 @@ impl ShimEvent {
             Self::Finished(..) => Some(CallEvent::Ended),
             Self::Ready(..) => Some(CallEvent::Ready),
             Self::Running | Self::MayBeNewShim => Some(CallEvent::Started),
+            Self::Refused { .. } => Some(CallEvent::StopDelayed),
             Self::OutputGrown | Self::RequestDone | Self::Nothing => None,
         }
     }
@@ -62,9 +69,8 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
         }
         Some(ShimMessage::Output { .. }) => ShimEvent::OutputGrown,
         Some(ShimMessage::Done) => ShimEvent::RequestDone,
-        Some(ShimMessage::Refused { .. } | ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => {
-            ShimEvent::Nothing
-        }
+        Some(ShimMessage::Refused { why }) => ShimEvent::Refused { why },
+        Some(ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => ShimEvent::Nothing,
         // The record may be the final one, so the journal is read.
         Some(ShimMessage::Record { .. }) => finished_event(watch)?.unwrap_or(ShimEvent::Running),
         // `None` may also mean that a new shim has taken over. Events before the takeover are only
