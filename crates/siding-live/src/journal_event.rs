@@ -56,8 +56,18 @@ pub struct JournalHistory {
 #[must_use]
 pub fn read_history(root: &StateDir, id: TaskId) -> Option<JournalHistory> {
     let bytes = journal_file::read_bytes(&root.task_dir(id).ok()?).ok()?;
-    let mut events = Vec::new();
-    let replayed = journal::replay_with(&bytes, |_, record, state| {
+    Some(history_of_journal(&bytes))
+}
+
+/// Returns the events of a journal with these bytes.
+fn history_of_journal(bytes: &[u8]) -> JournalHistory {
+    let mut events: Vec<JournalEvent> = Vec::new();
+    let replayed = journal::replay_with(bytes, |_, record, state| {
+        if let Record::Event { event: TaskEvent::StopAsked { by, .. }, .. } = record {
+            // The record of the remote task replaces the one about the same request here.
+            let passed_on = format_pending_stop(by, state);
+            events.retain(|known| known.text != passed_on);
+        }
         events.extend(describe_record(record, state).map(|(at, tone, text)| {
             let after_ms = at.ms_since(state.started);
             JournalEvent { after_ms, wall: wall_time(state, after_ms), tone, text }
@@ -80,7 +90,16 @@ pub fn read_history(root: &StateDir, id: TaskId) -> Option<JournalHistory> {
         let (wall, text) = (state.started_wall, "accepted".to_owned());
         events.insert(0, JournalEvent { after_ms: 0, wall, tone: EventTone::Faint, text });
     }
-    Some(JournalHistory { events, state })
+    JournalHistory { events, state }
+}
+
+fn executor_name(state: &TaskState) -> &str {
+    state.spec.executor.as_ref().map_or("", |executor| executor.name.as_str())
+}
+
+/// Formats the event of a stop that the remote task has not recorded yet.
+fn format_pending_stop(by: &str, state: &TaskState) -> String {
+    format!("{by} requested a stop, to be passed on to {}", executor_name(state))
 }
 
 fn wall_time(state: &TaskState, after_ms: u64) -> UnixMs {
@@ -144,7 +163,7 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
 /// Describes an event of the connection to a remote machine; `None` for one that only repeats the
 /// task's own events.
 fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone, String)> {
-    let name = state.spec.executor.as_ref().map_or("", |executor| executor.name.as_str());
+    let name = executor_name(state);
     Some(match event {
         RemoteEvent::Sent { .. } => (EventTone::Faint, format!("sent to {name}")),
         RemoteEvent::Accepted { machine, .. } => {
@@ -163,9 +182,7 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
             (EventTone::Warning, format!("{name} is not reachable: {why}"))
         }
         RemoteEvent::Reachable { .. } => (EventTone::Normal, format!("{name} is reachable again")),
-        RemoteEvent::StopPending { by, .. } => {
-            (EventTone::Normal, format!("{by} requested a stop, to be passed on to {name}"))
-        }
+        RemoteEvent::StopPending { by, .. } => (EventTone::Normal, format_pending_stop(by, state)),
         RemoteEvent::Rebooted { .. } => {
             (EventTone::Warning, "this machine was restarted".to_owned())
         }
@@ -223,5 +240,63 @@ fn describe_event(event: &TaskEvent, state: &TaskState) -> (EventTone, String) {
         }
         TaskEvent::Released { by } => (EventTone::Normal, format!("released by {by}")),
         TaskEvent::Vanished { why } => (EventTone::Bad, format!("lost: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::executor::RemoteExecutor;
+    use siding_model::id::TaskKind;
+    use siding_model::process::{BootId, ProcRef};
+    use siding_model::record::{AcceptedTask, NEWEST_FORMAT, write_line};
+    use siding_model::sample::sample_task_spec;
+
+    use super::*;
+
+    fn journal_bytes(records: &[Record]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (seq, record) in (0..).zip(records) {
+            write_line(&mut bytes, seq, record);
+        }
+        bytes
+    }
+
+    /// The mirror records a request, and copies the record of the remote task about the same one.
+    #[test]
+    fn a_stop_of_a_remote_task_is_one_event() {
+        let executor = RemoteExecutor {
+            name: "build".to_owned(),
+            destination: Some("build".to_owned()),
+            program: None,
+            slurm: None,
+            ssh_variables: Vec::new(),
+        };
+        let mut spec = sample_task_spec(TaskId::new(TaskKind::LocalBash, 7).expect("in range"));
+        spec.executor = Some(Box::new(executor));
+        let accepted = AcceptedTask {
+            format: NEWEST_FORMAT,
+            boot: BootId("9f3a7c51-0d2e-4b88-a1f6-3c5d7e9b1a20".to_owned()),
+            at: MonotonicMs(1),
+            wall: UnixMs(1),
+            shim: ProcRef { pid: 1, start_ticks: 1 },
+            cgroup: None,
+            adopted: None,
+            spec,
+        };
+        let (by, at) = ("user".to_owned(), MonotonicMs(2));
+        let pending = RemoteEvent::StopPending { at, by: by.clone(), grace_ms: None, signal: None };
+        let stop = TaskEvent::StopAsked { by, grace_ms: None, signal: None };
+        let records = [
+            Record::Accepted(Box::new(accepted)),
+            Record::Remote(pending),
+            Record::Event { at: MonotonicMs(3), event: stop },
+        ];
+        let texts = |records: &[Record]| -> Vec<String> {
+            let history = history_of_journal(&journal_bytes(records));
+            history.events.into_iter().map(|event| event.text).collect()
+        };
+        let pending = "user requested a stop, to be passed on to build";
+        assert_eq!(texts(&records[..2]), ["accepted", pending]);
+        assert_eq!(texts(&records), ["accepted", "a stop was requested by user"]);
     }
 }
