@@ -271,7 +271,9 @@ mod tests {
             slurm: None,
             ssh_variables: Vec::new(),
         };
-        let mut spec = sample_task_spec(TaskId::new(TaskKind::LocalBash, 7).expect("in range"));
+        let mut spec = sample_task_spec(
+            TaskId::new(TaskKind::LocalBash, 0x0123_4567_89ab_cdef).expect("in range"),
+        );
         spec.executor = Some(Box::new(executor));
         let accepted = AcceptedTask {
             format: NEWEST_FORMAT,

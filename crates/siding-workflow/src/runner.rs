@@ -21,6 +21,7 @@ use siding_core::task::watch::TaskWatch;
 use siding_model::executor::ArrayElement;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
+use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
@@ -30,7 +31,7 @@ use super::job_arrays::JobArrays;
 use super::journal::WorkflowJournal;
 use super::record::{StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
 use super::state::StepStart;
-use super::{steps, text};
+use super::{steps, task, text};
 
 /// Number of bytes read from the end of a failed step's output to show its last lines.
 const TAIL_BYTES: usize = 4 << 10;
@@ -100,6 +101,7 @@ pub fn run_workflow(
         journal,
         arrays: JobArrays::default(),
         running: BTreeMap::new(),
+        stop_limit: None,
         print_line,
     };
     runner.resume_steps()?;
@@ -114,6 +116,9 @@ struct RunningStep<'r> {
     /// The generation of the shim that was asked to stop the step; `None` if none was asked. A
     /// newer shim may not have received the request.
     stop_sent_to_shim: Option<u32>,
+    /// The reason why the shim cannot report the end of the stop soon, because the step runs on a
+    /// remote machine; `None` if it can.
+    stop_delay: Option<String>,
 }
 
 struct WorkflowRunner<'r, 't> {
@@ -126,6 +131,9 @@ struct WorkflowRunner<'r, 't> {
     journal: WorkflowJournal,
     arrays: JobArrays,
     running: BTreeMap<usize, RunningStep<'r>>,
+    /// The time until which the runner waits for the ends of the steps after a signal; `None` before
+    /// a signal.
+    stop_limit: Option<MonotonicMs>,
     print_line: &'t mut dyn FnMut(&str),
 }
 
@@ -148,6 +156,7 @@ impl WorkflowRunner<'_, '_> {
                 attempt: live.attempt,
                 is_resumed: true,
                 stop_sent_to_shim: None,
+                stop_delay: None,
             };
             self.running.insert(at, running);
             match state {
@@ -169,6 +178,9 @@ impl WorkflowRunner<'_, '_> {
             }
             for at in next.stop {
                 self.stop_step(at);
+            }
+            if self.leaves_steps() {
+                return Ok(self.leave_steps());
             }
             // Only one step is started at a time, because its result may prevent the others from
             // starting.
@@ -215,8 +227,13 @@ impl WorkflowRunner<'_, '_> {
         let why = match launch {
             Ok((task, link)) => {
                 let watch = TaskWatch::from_connection(self.root, SELF_EXE, task, link);
-                let running =
-                    RunningStep { watch, attempt, is_resumed: false, stop_sent_to_shim: None };
+                let running = RunningStep {
+                    watch,
+                    attempt,
+                    is_resumed: false,
+                    stop_sent_to_shim: None,
+                    stop_delay: None,
+                };
                 self.running.insert(at, running);
                 (self.print_line)(&text::format_step_started(
                     &step.id,
@@ -248,10 +265,33 @@ impl WorkflowRunner<'_, '_> {
         running.stop_sent_to_shim = running.watch.send(&stop).is_ok().then_some(shim);
     }
 
+    /// Returns whether the runner ends although steps run: after a signal, if no step can report its
+    /// end soon, or the time for the stops has passed. The task of the runner is killed otherwise.
+    fn leaves_steps(&self) -> bool {
+        let delayed = self.running.values().filter(|running| running.stop_delay.is_some());
+        let has_only_delayed = delayed.count() == self.running.len();
+        self.stop_limit.is_some_and(|limit| {
+            !self.running.is_empty() && (has_only_delayed || limit <= clock::monotonic_now())
+        })
+    }
+
+    /// Ends the run without a recorded verdict, like a kill of the runner: the steps whose stop is
+    /// not confirmed are still running according to the journal, and a resumption follows them
+    /// instead of starting them a second time.
+    fn leave_steps(&mut self) -> WorkflowVerdict {
+        for (at, running) in &self.running {
+            let id = &self.journal.workflow.state.plan().steps()[*at].id;
+            let why = running.stop_delay.as_deref().unwrap_or("it has not ended in time");
+            (self.print_line)(&text::format_stop_not_confirmed(id, running.watch.id(), why));
+        }
+        WorkflowVerdict::Stopped
+    }
+
     fn wait_for_event(&self) -> Result<(), WorkflowError> {
         let steps = self.running.values().filter_map(|running| running.watch.source());
         let sources: Vec<BorrowedFd<'_>> = steps.chain([self.signals.as_fd()]).collect();
-        poll::wait_readable(&sources, None).map(drop).map_err(self.io_error("wait"))
+        let timeout_ms = self.stop_limit.map(|limit| limit.ms_since(clock::monotonic_now()));
+        poll::wait_readable(&sources, timeout_ms).map(drop).map_err(self.io_error("wait"))
     }
 
     fn handle_signals(&mut self) -> Result<(), WorkflowError> {
@@ -259,6 +299,8 @@ impl WorkflowRunner<'_, '_> {
         if self.journal.workflow.state.stop_requested_by().is_some() {
             return Ok(());
         }
+        let limit_ms = u64::try_from(task::stop_limit(self.settings).as_millis());
+        self.stop_limit = Some(clock::monotonic_now().plus_ms(limit_ms.unwrap_or(u64::MAX)));
         let by = signal.to_string();
         (self.print_line)(&text::format_stopping(&by));
         self.journal.add_record(&WorkflowRecord::Stopping { at: clock::unix_now(), by })
@@ -282,7 +324,9 @@ impl WorkflowRunner<'_, '_> {
                     | ShimEvent::RequestDone
                     | ShimEvent::MayBeNewShim,
                 ) => self.record_started(at)?,
-                Ok(ShimEvent::Refused { .. } | ShimEvent::Nothing) => {}
+                // The only request is that for a stop.
+                Ok(ShimEvent::Refused { why }) => running.stop_delay = Some(why),
+                Ok(ShimEvent::Nothing) => {}
                 Err(error) => self.record_end(at, attempt, steps::failed_watch(&error), None)?,
             }
         }

@@ -33,6 +33,9 @@ pub const RESUME_FLAG: &str = self_command::WORKFLOW_RESUME_FLAG;
 pub const STOP_SIGNAL: Signal = Signal::TERM;
 /// Time added to the grace of the steps, so that the runner can record the ends of the steps.
 const EXTRA_GRACE: Duration = Duration::from_secs(15);
+/// Time added to the grace of the steps after which the runner no longer waits for their ends. It is
+/// shorter than `EXTRA_GRACE`, so that the runner can say which steps are left.
+const EXTRA_WAIT: Duration = Duration::from_secs(10);
 
 /// Returns the checksum of a file's content. The runner refuses a file whose checksum differs from
 /// that of the reviewed content.
@@ -45,6 +48,12 @@ pub fn content_checksum(text: &str) -> u32 {
 #[must_use]
 pub fn stop_grace(settings: &Settings) -> Duration {
     settings.kill_grace.saturating_add(EXTRA_GRACE)
+}
+
+/// Returns the time for which a runner that was asked to stop waits for the ends of its steps.
+#[must_use]
+pub(super) fn stop_limit(settings: &Settings) -> Duration {
+    settings.kill_grace.saturating_add(EXTRA_WAIT)
 }
 
 /// Returns the name of a workflow: the `name` in its file, otherwise the file's own name.

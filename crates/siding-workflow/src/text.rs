@@ -61,6 +61,12 @@ pub(super) fn format_stopping(by: &str) -> String {
     format_line("stopping", &format!("by {by}"))
 }
 
+/// Formats the line about a step that was asked to stop, and whose end is not known when the runner
+/// ends.
+pub(super) fn format_stop_not_confirmed(id: &str, task: TaskId, why: &str) -> String {
+    format_line("pending", &format!("{id}  {task} was asked to stop, not confirmed: {why}"))
+}
+
 /// Formats the line about the end of the workflow.
 pub(super) fn format_result(
     workflow: &LoadedWorkflow,

@@ -110,3 +110,43 @@ fn a_stop_of_a_task_that_was_sent_waits_only_a_moment_for_the_answer() {
         view["outcome"]["kind"] == "failed_to_start"
     });
 }
+
+/// The workflow is stopped while the machines of two steps do not answer.
+#[test]
+fn a_stopped_workflow_requests_all_stops_and_ends_without_the_steps_that_do_not_confirm_theirs() {
+    let sandbox = sandbox();
+    let (gate, sent) = (sandbox.path("gate"), sandbox.path("sent"));
+    let script = format!(
+        "{}; read -r _; echo >> {}; {}; exit 255",
+        hello(),
+        sent.display(),
+        wait_for_file_command(&gate)
+    );
+    let fake = FakeSsh::new(&sandbox, &script);
+    let file = sandbox.path("flow.toml");
+    let step = |id: &str| format!("[[step]]\nid = \"{id}\"\non = \"build\"\nrun = \"{id}\"\n");
+    std::fs::write(&file, step("a") + &step("b")).expect("test directory");
+    let file = file.display().to_string();
+    let run = fake.siding(&["workflow", "run", "--background", "--json", &file]);
+    let id = task_id(&run.run().expect_code(0));
+    let count = || std::fs::read_to_string(&sent).unwrap_or_default().len();
+    eventually("both steps are sent", || count() == 2);
+
+    let began = Instant::now();
+    let _pending = sandbox.siding(&["stop", &id]).run().expect_code(75);
+    assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
+    let output = sandbox.siding(&["output", &id]).run().expect_code(0).stdout_text();
+    assert_eq!(output.matches("not confirmed: build has not").count(), 2, "{output}");
+    let show = || sandbox.siding(&["workflow", "show", "--json", &id]).run().expect_code(0).json();
+    let view = show();
+    assert_eq!(view["steps"][0]["state"], "running", "{view}");
+    assert_eq!(view["steps"][1]["state"], "running", "{view}");
+
+    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
+    fake.replace(&format!("{}; read -r _; {refused}", hello()));
+    create_file(&gate);
+    eventually("the machine has answered", || {
+        let steps = show()["steps"].clone();
+        [0, 1].iter().all(|at| steps[*at]["state"] != "running")
+    });
+}
