@@ -158,7 +158,7 @@ impl LiveTask {
             *attention = AttentionView::new(stalled, now.awake);
         }
         // Deadlines are in awake time, so a suspend moves them on the wall clock.
-        if let Some(deadline) = state.lifecycle.deadline() {
+        if let Some(deadline) = state.effective_deadline() {
             let left_ms = i64::try_from(deadline.ms_since(now.awake)).unwrap_or(i64::MAX);
             let at = now.wall.plus_ms(left_ms);
             let shown = self.view.deadline_at.as_deref().and_then(UnixMs::from_rfc3339);
@@ -171,9 +171,13 @@ impl LiveTask {
     /// Uses the text of an earlier reading for the same deadline, because the conversion to the
     /// wall clock differs by a millisecond from time to time.
     pub(crate) fn keep_deadline_text(&mut self, before: &Self) {
-        let deadline = |task: &Self| task.state.as_ref()?.lifecycle.deadline();
+        let deadline = |task: &Self| task.state.as_ref()?.effective_deadline();
         if deadline(self).is_some() && deadline(self) == deadline(before) {
             self.view.deadline_at.clone_from(&before.view.deadline_at);
+        }
+        let job_limit = |task: &Self| task.state.as_ref()?.job_limit();
+        if job_limit(self).is_some() && job_limit(self) == job_limit(before) {
+            self.view.job_ends_at.clone_from(&before.view.job_ends_at);
         }
     }
 

@@ -5,6 +5,7 @@
 //! from a crash and is not corruption: siding acts on a record only after writing it completely, so
 //! a torn record had no effect.
 
+mod job_limit;
 mod remote_events;
 
 use std::borrow::Cow;

@@ -72,6 +72,7 @@ pub fn sample_task_view() -> TaskView {
         ended_at: None,
         elapsed_ms: 1_000,
         deadline_at: None,
+        job_ends_at: None,
         shim_pid: None,
         processes: Vec::new(),
         listening: Vec::new(),

@@ -68,10 +68,14 @@ pub struct TaskView {
     pub ended_at: Option<String>,
     /// Awake time from start to end, or to now, in milliseconds.
     pub elapsed_ms: u64,
-    /// Time at which the task will be stopped, RFC 3339; null when it has ended, and while a person
-    /// waits for it in the foreground.
+    /// Time at which the task will be stopped, RFC 3339: its deadline, or the earlier time limit of
+    /// its job; null when it has ended, and while a person waits for it in the foreground.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub deadline_at: Option<String>,
+    /// Time at which the cluster ends the job of the task, RFC 3339; null without a cluster, while
+    /// the job waits, and when the task has ended.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
+    pub job_ends_at: Option<String>,
     /// Pid of the shim that supervises the task; null when the task has ended.
     pub shim_pid: Option<i32>,
     /// Living processes of the task's tree.

@@ -269,12 +269,20 @@ fn extend(
     }
     let (_, after) = read_task(root, id)?;
     let format = |ms| format_duration(Duration::from_millis(ms));
-    let left = after.lifecycle.deadline().map_or(0, |at| at.ms_since(clock::monotonic_now()));
-    let capped = if deadline(&after) < to_ms { ", limited to its cap" } else { "" };
+    let end = after.effective_deadline().unwrap_or(after.started);
+    let left = end.ms_since(clock::monotonic_now());
+    let limit = if Some(end) < after.lifecycle.deadline() {
+        ", at the time limit of its job"
+    } else if deadline(&after) < to_ms {
+        ", limited to its cap"
+    } else {
+        ""
+    };
+    let total = end.ms_since(after.started);
     Ok(ActResult::Message(format!(
-        "{id} ends in {}, {} after its start{capped}",
+        "{id} ends in {}, {} after its start{limit}",
         format(left),
-        format(deadline(&after))
+        format(total)
     )))
 }
 

@@ -120,6 +120,8 @@ struct DeadlineChange {
     after_ms: u64,
     requested_ms: u64,
     cap_ms: u64,
+    /// The time limit of the task's job; `None` without a known one.
+    job_limit_ms: Option<u64>,
     /// The cap in the task's specification, which counts from the same time as the deadline.
     cap_setting: Duration,
 }
@@ -132,6 +134,7 @@ impl DeadlineChange {
             after_ms: deadline_ms(after),
             requested_ms: wanted,
             cap_ms: after.lifecycle.cap().ms_since(after.started),
+            job_limit_ms: after.job_limit().map(|limit| limit.ms_since(after.started)),
             cap_setting: Duration::from_millis(after.spec.cap_ms),
         }
     }
@@ -157,6 +160,13 @@ impl DeadlineChange {
             let key = Key::MaxElapsedHardCap;
             text.push_str(&format!("; {asked} was cut to the cap of {cap} ({key}, {origin})"));
         }
+        if let Some(limit) = self.job_limit_ms.filter(|limit| *limit < self.after_ms) {
+            let limit = human(limit);
+            text.push_str(&format!(
+                "; the cluster still ends the job {limit} after its start, at its time limit, which \
+                 only an operator of the cluster can raise"
+            ));
+        }
         text
     }
 }
@@ -172,6 +182,7 @@ mod tests {
             after_ms: after_s * 1000,
             requested_ms: wanted_s * 1000,
             cap_ms: cap_s * 1000,
+            job_limit_ms: None,
             cap_setting: Duration::from_secs(cap_s),
         };
         let id = "b-4k7q0n2m8x5t".parse().expect("an id");
@@ -196,5 +207,25 @@ mod tests {
         let other = format_sample_change(600, 600, 700, 600);
         assert!(other.contains("its deadline stays 10m after its start"), "{other}");
         assert!(other.contains("as it was when the task was started"), "{other}");
+    }
+
+    #[test]
+    fn an_earlier_time_limit_of_the_job_is_reported() {
+        let mut moved = DeadlineChange {
+            started: MonotonicMs(0),
+            before_ms: 1_800_000,
+            after_ms: 3_600_000,
+            requested_ms: 3_600_000,
+            cap_ms: 14_400_000,
+            job_limit_ms: Some(1_920_000),
+            cap_setting: Duration::from_secs(14_400),
+        };
+        let id = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let format =
+            |moved: DeadlineChange| moved.format_change(id, MonotonicMs(0), &Settings::default());
+        let text = format(moved);
+        assert!(text.contains("still ends the job 32m after its start"), "{text}");
+        moved.job_limit_ms = Some(7_200_000);
+        assert!(!format(moved).contains("the job"));
     }
 }

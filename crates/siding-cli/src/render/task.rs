@@ -122,6 +122,30 @@ impl TaskScreen {
         }
     }
 
+    /// Adds the deadline, and the time limit of the job if that is another time.
+    fn add_deadline(&mut self, view: &TaskView) {
+        let is_job_limit = view.job_ends_at.is_some() && view.job_ends_at == view.deadline_at;
+        if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
+        {
+            let left = format_duration(std::time::Duration::from_secs(left.as_secs()));
+            let at = self.zone.format(at);
+            let effect = if is_job_limit {
+                "the cluster ends the job then, at its time limit"
+            } else {
+                "the task is ended then; `siding extend` moves this time"
+            };
+            self.add_words("deadline", &format!("{at}, in {left}: {effect}"));
+        } else if view.queued.is_some() {
+            self.add_words("deadline", "none yet: it counts from the start of the job");
+        } else if view.outcome.is_none() {
+            self.add_words("deadline", "none, while a person waits in the foreground");
+        }
+        if let Some(at) = view.job_ends_at.as_ref().filter(|_| !is_job_limit) {
+            let at = self.zone.format(at);
+            self.add_words("job limit", &format!("{at}: the cluster ends the job then"));
+        }
+    }
+
     fn add_timing(&mut self, view: &TaskView) {
         self.add_line("started", &self.zone.format(&view.started_at));
         match &view.ended_at {
@@ -136,18 +160,7 @@ impl TaskScreen {
                 view.expected_runs.map_or_else(String::new, |runs| format!(" ({runs} runs)"));
             self.add_words("usually", &format!("{usual}{runs}"));
         }
-        if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
-        {
-            let left = format_duration(std::time::Duration::from_secs(left.as_secs()));
-            let at = self.zone.format(at);
-            let says =
-                format!("{at}, in {left}: the task is ended then; `siding extend` moves this time");
-            self.add_words("deadline", &says);
-        } else if view.queued.is_some() {
-            self.add_words("deadline", "none yet: it counts from the start of the job");
-        } else if view.outcome.is_none() {
-            self.add_words("deadline", "none, while a person waits in the foreground");
-        }
+        self.add_deadline(view);
         if let Some(ready) = &view.ready {
             let says = ready.describe(view.outcome.is_none());
             self.add_block("ready", &wrap_untrusted(&says, self.value_columns(), MAX_READY_LINES));

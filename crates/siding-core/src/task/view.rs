@@ -75,7 +75,7 @@ pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> 
 fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     let live = state.is_live();
     let spec = &state.spec;
-    let queued = QueuedView::from_state(state);
+    let now = task_clock_now(state);
     TaskView {
         task_id: spec.task_id,
         kind: spec.task_id.kind(),
@@ -93,13 +93,9 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         pipeline_statuses: state.pipeline.clone(),
         started_at: state.started_wall.rfc3339(),
         ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
-        elapsed_ms: state.elapsed_ms(task_clock_now(state)),
-        deadline_at: state
-            .lifecycle
-            .deadline()
-            // The deadline of a job counts from its start.
-            .filter(|_| live && queued.is_none())
-            .map(|at| format_moment(at, task_clock_now(state))),
+        elapsed_ms: state.elapsed_ms(now),
+        deadline_at: state.effective_deadline().filter(|_| live).map(|at| format_moment(at, now)),
+        job_ends_at: state.job_limit().map(|at| format_moment(at, now)),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
         listening: tcp_sockets::listening_ports(pids),
@@ -117,7 +113,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         rescues: state.takeovers,
         executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
         machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
-        queued,
+        queued: QueuedView::from_state(state),
         restarts: state.remote.as_ref().map_or(0, |remote| remote.attempt),
         unreachable: UnreachableView::from_state(state),
         input_loss: state.remote.as_ref().and_then(|remote| remote.input_loss),

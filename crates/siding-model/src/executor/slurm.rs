@@ -88,8 +88,7 @@ impl SlurmOptions {
     /// deadline of the task, and `grace_ms` its grace.
     #[must_use]
     pub fn sbatch_arguments(&self, deadline_ms: u64, grace_ms: u64) -> Vec<String> {
-        let lasts_ms = deadline_ms.saturating_add(grace_ms).saturating_add(RECORD_TIME_MS);
-        let minutes = self.time_minutes.unwrap_or_else(|| lasts_ms.div_ceil(MINUTE_MS));
+        let minutes = self.time_limit_minutes(deadline_ms, grace_ms);
         let number = |number: u64| Some(number.to_string());
         let options = [
             ("partition", self.partition.clone()),
@@ -103,6 +102,22 @@ impl SlurmOptions {
         let options = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let options = options.map(|(name, value)| format!("--{name}={value}"));
         options.chain(self.arguments.iter().cloned()).collect()
+    }
+
+    /// Returns the time limit of the job in milliseconds, as sbatch receives it; `None` if one of the
+    /// arguments sets it. The parameters are those of [`Self::sbatch_arguments`].
+    #[must_use]
+    pub fn time_limit_ms(&self, deadline_ms: u64, grace_ms: u64) -> Option<u64> {
+        let sets_limit = |argument: &String| {
+            argument == "--time" || argument.starts_with("--time=") || argument.starts_with("-t")
+        };
+        let minutes = self.time_limit_minutes(deadline_ms, grace_ms);
+        (!self.arguments.iter().any(sets_limit)).then(|| minutes.saturating_mul(MINUTE_MS))
+    }
+
+    fn time_limit_minutes(&self, deadline_ms: u64, grace_ms: u64) -> u64 {
+        let lasts_ms = deadline_ms.saturating_add(grace_ms).saturating_add(RECORD_TIME_MS);
+        self.time_minutes.unwrap_or_else(|| lasts_ms.div_ceil(MINUTE_MS))
     }
 }
 
@@ -180,6 +195,12 @@ mod tests {
         );
         let limited = SlurmOptions { time_minutes: Some(1), ..options };
         assert_eq!(limited.sbatch_arguments(600_000, 0), ["--time=1"]);
+        assert_eq!(limited.time_limit_ms(600_000, 0), Some(60_000));
+        for argument in ["--time=5", "-t5"] {
+            let arguments = vec![argument.to_owned()];
+            let replaced = SlurmOptions { arguments, ..limited.clone() };
+            assert_eq!(replaced.time_limit_ms(600_000, 0), None, "{argument}");
+        }
     }
 
     #[test]

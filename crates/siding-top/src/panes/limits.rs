@@ -36,6 +36,9 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
         }
         None => lines.push(labeled("deadline", "none while a person waits for it")),
     }
+    if let Some(limit) = state.job_limit() {
+        lines.push(used_line("job limit", elapsed, limit.ms_since(state.started), format_ms));
+    }
     let cap = state.lifecycle.cap().ms_since(state.started);
     lines.push(labeled("at most", &format!("{} in total", format_ms(cap))));
     let limits = &state.spec.limits;

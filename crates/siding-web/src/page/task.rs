@@ -131,6 +131,7 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
             (time_fact("Started", &view.started_at))
             @if let Some(ended) = &view.ended_at { (time_fact("Ended", ended)) }
             @if let Some(deadline) = &view.deadline_at { (time_fact("Deadline", deadline)) }
+            @if let Some(end) = &view.job_ends_at { (time_fact("Job limit", end)) }
             (fact("Session", view.session_id.as_str()))
             @if let Some(parent) = view.parent_task {
                 div { dt { "Started by" } dd { a href={ "/tasks/" (parent) } { (parent) } } }

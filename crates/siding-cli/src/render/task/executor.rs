@@ -87,6 +87,27 @@ mod tests {
     }
 
     #[test]
+    fn the_time_limit_of_a_job_is_shown_next_to_the_deadline_or_in_its_place() {
+        // The text is wrapped.
+        let words = |view: &TaskView| screen(view).split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut view = running_task();
+        view.executor = Some("cluster".to_owned());
+        view.job_ends_at = Some("2025-11-21T23:13:12.345Z".to_owned());
+        let limit = "job limit 2025-11-21T23:13";
+        let text = words(&view);
+        assert!(text.contains(limit) && text.contains("`siding extend` moves"), "{text}");
+        view.deadline_at.clone_from(&view.job_ends_at);
+        let text = words(&view);
+        assert!(text.contains("ends the job then, at its time limit"), "{text}");
+        assert!(!text.contains(limit) && !text.contains("moves this time"), "{text}");
+        // No deadline counts while a person waits, but the cluster knows nothing of that.
+        view.deadline_at = None;
+        let text = words(&view);
+        assert!(text.contains("none, while a person waits in the foreground"), "{text}");
+        assert!(text.contains(limit), "{text}");
+    }
+
+    #[test]
     fn the_machine_and_an_interruption_are_shown() {
         let local = screen(&running_task());
         assert!(!local.contains("executor") && !local.contains("sent by"), "{local}");
