@@ -4,6 +4,7 @@
 mod port_conflict;
 mod queued;
 mod running;
+mod stop_wait;
 mod time_left;
 mod unreachable;
 
@@ -25,6 +26,7 @@ use crate::text::one_line;
 pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};
 use queued::queue_advice;
 use running::running_advice;
+pub use stop_wait::stop_wait_text;
 pub use time_left::{is_deadline_near, until_deadline};
 use unreachable::unreachable_advice;
 

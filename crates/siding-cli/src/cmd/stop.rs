@@ -1,5 +1,7 @@
 //! `siding stop`: stops tasks and everything they started.
 
+mod wait_note;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,7 +36,8 @@ const REASON_COLUMNS: usize = 400;
 ///
 /// Sends the termination signal to the whole process tree, kills what is left after the grace, and
 /// reports what it ended. Fails unless it is proven that nothing is left. If the machine of a task
-/// cannot be reached, records the stop, which follows later, and returns 75.
+/// cannot be reached, or has not confirmed the stop 30 s after the grace, returns 75: the stop is
+/// recorded, and follows later.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -77,9 +80,9 @@ impl Args {
         let mut results = Vec::new();
         // Up to `MAX_WAITING_THREADS` tasks are stopped concurrently, so that their graces
         // overlap.
-        for result in
-            parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
-        {
+        let stop_all =
+            || parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id));
+        for result in wait_note::run_with_note(&root, &ids, self.grace, stop_all) {
             match result {
                 Ok(result) => results.push(result),
                 Err(failure) => {

@@ -204,6 +204,13 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
     Ok(if lock.is_some() { RecordLookup::Missing } else { RecordLookup::NotYetRecorded })
 }
 
+/// Returns the longest time for which a stop with this grace waits. It is longer than the kill takes,
+/// so that only a remote machine or a cluster that does not answer exhausts it.
+#[must_use]
+pub const fn time_limit(grace: Duration) -> Duration {
+    grace.saturating_add(STOP_OVERHEAD)
+}
+
 /// Stops only this task, not the tasks of a subagent or teammate, or the steps of a workflow.
 /// Returns false if the task had already ended.
 ///
@@ -227,7 +234,7 @@ pub fn stop_one(
         grace_ms: options.grace.map(duration_ms),
         signal: options.signal,
     };
-    match watch.request(&request, duration_ms(grace.saturating_add(STOP_OVERHEAD))) {
+    match watch.request(&request, duration_ms(time_limit(grace))) {
         Err(WatchError::Ask { id, source }) => {
             Err(pending_stop(&watch, &source).unwrap_or(WatchError::Ask { id, source }))
         }
