@@ -10,6 +10,7 @@
 //! | the connection breaks | connects again, at once and then after growing pauses |
 //! | it cannot be established again | records that the other machine is not reachable |
 //! | a stop is requested meanwhile | records it, and requests it there once it is reachable |
+//! | a stop is requested before the task was sent | ends ssh, and records that the task was stopped |
 //! | the other machine does not know the task | records that its end is unknown |
 //! | bytes of the local input arrive | sends them, and keeps them until they are accepted |
 //! | the command has ended, and files were requested | copies them, and then records the end |
