@@ -1,9 +1,11 @@
 //! A stop of a task whose machine is not reachable.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::json;
-use siding_e2e::{eventually, eventually_some};
+use siding_e2e::{Terminal, eventually, eventually_some};
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::remote::{REMOTE_PROTOCOL, RemoteMessage};
 
@@ -25,6 +27,20 @@ fn hello() -> String {
         now: MonotonicMs(1),
         wall: UnixMs(1),
     })
+}
+
+/// Returns the script of a machine that receives each task, adds a line to `received`, and sends no
+/// answer until the test creates `gate`, when the connection breaks.
+fn silent_machine(received: &Path, gate: &Path) -> String {
+    let received = received.display();
+    let wait = wait_for_file_command(gate);
+    format!("{}; read -r _; echo >> {received}; {wait}; exit 255", hello())
+}
+
+/// Lets the machine refuse the tasks that it receives from now on.
+fn refuse_tasks(fake: &FakeSsh<'_>) {
+    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
+    fake.replace(&format!("{}; read -r _; {refused}", hello()));
 }
 
 /// The connection breaks after the task was sent and before the answer.
@@ -52,8 +68,7 @@ fn a_stop_of_an_unreachable_task_is_recorded_and_not_a_failure() {
     let done = sandbox.siding(&["stop", &id, "b-none"]).run().expect_code(125);
     assert!(done.stdout_text().contains("not stopped yet"), "{done}");
 
-    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
-    fake.replace(&format!("{}; read -r _; {refused}", hello()));
+    refuse_tasks(&fake);
     let outcome = eventually_some("the machine has answered", || {
         let view = show();
         view["outcome"].is_object().then(|| view["outcome"].clone())
@@ -102,8 +117,7 @@ fn a_stop_of_a_task_that_was_sent_waits_only_a_moment_for_the_answer() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("build has not answered yet; the stop is recorded"), "{done}");
 
-    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
-    fake.replace(&format!("{}; read -r _; {refused}", hello()));
+    refuse_tasks(&fake);
     create_file(&gate);
     eventually("the machine has answered", || {
         let view = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
@@ -111,18 +125,36 @@ fn a_stop_of_a_task_that_was_sent_waits_only_a_moment_for_the_answer() {
     });
 }
 
+/// The first Ctrl-C requests the stop and says that it is not confirmed, and the second one returns.
+#[test]
+fn a_second_ctrl_c_ends_the_call_of_a_task_whose_machine_does_not_answer() {
+    let sandbox = sandbox();
+    let (gate, sent) = (sandbox.path("gate"), sandbox.path("sent"));
+    let fake = FakeSsh::new(&sandbox, &silent_machine(&sent, &gate));
+    let mut terminal = Terminal::new(80, 24);
+    let call = fake.siding(&["run", "--on", "build", "--", "true"]);
+    let call = call.on_terminal(&terminal).spawn();
+    eventually("the task is sent", || sent.exists());
+    // The terminal controls no session, so Ctrl-C is sent as its signal.
+    call.signal(Signal::INT);
+    terminal.wait_for_text("is not stopped yet");
+    call.signal(Signal::INT);
+    let _interrupted = call.wait();
+    let [id] = &sandbox.task_ids()[..] else { panic!("expected one task") };
+    let show = || sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+    assert!(show()["outcome"].is_null(), "only the machine knows whether it runs");
+
+    refuse_tasks(&fake);
+    create_file(&gate);
+    eventually("the machine has answered", || show()["outcome"]["kind"] == "failed_to_start");
+}
+
 /// The workflow is stopped while the machines of two steps do not answer.
 #[test]
 fn a_stopped_workflow_requests_all_stops_and_ends_without_the_steps_that_do_not_confirm_theirs() {
     let sandbox = sandbox();
     let (gate, sent) = (sandbox.path("gate"), sandbox.path("sent"));
-    let script = format!(
-        "{}; read -r _; echo >> {}; {}; exit 255",
-        hello(),
-        sent.display(),
-        wait_for_file_command(&gate)
-    );
-    let fake = FakeSsh::new(&sandbox, &script);
+    let fake = FakeSsh::new(&sandbox, &silent_machine(&sent, &gate));
     let file = sandbox.path("flow.toml");
     let step = |id: &str| format!("[[step]]\nid = \"{id}\"\non = \"build\"\nrun = \"{id}\"\n");
     std::fs::write(&file, step("a") + &step("b")).expect("test directory");
@@ -142,8 +174,7 @@ fn a_stopped_workflow_requests_all_stops_and_ends_without_the_steps_that_do_not_
     assert_eq!(view["steps"][0]["state"], "running", "{view}");
     assert_eq!(view["steps"][1]["state"], "running", "{view}");
 
-    let refused = print_command(&RemoteMessage::Refused { why: "no space".to_owned() });
-    fake.replace(&format!("{}; read -r _; {refused}", hello()));
+    refuse_tasks(&fake);
     create_file(&gate);
     eventually("the machine has answered", || {
         let steps = show()["steps"].clone();
