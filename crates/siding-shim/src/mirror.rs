@@ -42,7 +42,7 @@ use crate::poll_set::{PollSet, Source};
 use crate::task_record::TaskRecord;
 
 use connection::MirrorConnection;
-use fetch::FetchProcess;
+use fetch::{FetchProcess, WaitingFetch};
 use input::MirrorInput;
 
 pub(crate) use prepare::{start, take_over};
@@ -66,6 +66,8 @@ pub(crate) struct Mirror {
     deferred: Vec<MirrorAction>,
     /// The running copy of a requested file.
     fetch: Option<FetchProcess>,
+    /// The requested file whose copy cannot start yet.
+    waiting_fetch: Option<WaitingFetch>,
     /// The clients whose requests were forwarded, each with the number of its request.
     forwarded: Vec<(u64, ClientId)>,
     /// The clients whose stop could not be forwarded, each with the time at which it is told so.
@@ -109,6 +111,7 @@ impl Mirror {
         self.store_again(now);
         self.connect_if_due(now);
         self.report_delayed_stops(now);
+        self.start_waiting_fetch(now);
         self.pump_input();
     }
 
@@ -155,6 +158,7 @@ impl Mirror {
             self.unstored.as_ref().map(|(at, _)| *at),
             self.connection.wake_at(),
             self.delayed_stops.iter().map(|(at, _)| *at).min(),
+            self.waiting_fetch.as_ref().map(WaitingFetch::retry_at),
         ];
         wake_at.into_iter().flatten().min()
     }

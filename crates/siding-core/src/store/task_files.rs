@@ -17,6 +17,8 @@ pub const INPUT_FIFO: &str = "in.fifo";
 /// Name of the file next to [`INPUT_FIFO`] with the number of bytes that another machine has written
 /// to the FIFO.
 pub const INPUT_POSITION_FILE: &str = "in.position";
+/// Name of the file that a mirror locks while it copies files back from another machine.
+pub const FETCH_LOCK_FILE: &str = "fetch.lock";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the
 /// FIFO and the output file while a burst of output is stored.
 pub const SPLICE_MARKER_FILE: &str = "inflight";

@@ -190,6 +190,24 @@ pub fn unblock_in_child(program: &mut Command) {
     unsafe { program.pre_exec(unblock_all) };
 }
 
+/// Lets a program receive SIGTERM when the thread that starts it ends, even by SIGKILL
+/// (PR_SET_PDEATHSIG, prctl(2)). The children of the program receive nothing, so only a program that
+/// ends its own children at a SIGTERM leaves none behind.
+pub fn terminate_child_with_thread(program: &mut Command) {
+    let parent = rustix::process::getpid();
+    let request_signal = move || -> io::Result<()> {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+        // A parent that ended before the request causes no signal.
+        if rustix::process::getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: the closure only makes the system calls prctl and getppid, and allocates nothing.
+    unsafe { program.pre_exec(request_signal) };
+}
+
 /// Runs a program in the foreground of the terminal, and waits for its end, as a
 /// [`ForegroundProgram`].
 ///

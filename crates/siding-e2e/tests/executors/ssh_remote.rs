@@ -1,13 +1,12 @@
 //! A machine that siding reaches over ssh: an sshd on 127.0.0.1 whose commands have a home, and
 //! therefore a state directory, of their own. `tools/engines/README.md` describes the sshd.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use siding_e2e::{Invocation, Sandbox, eventually, eventually_some};
 
+use crate::fake_ssh::write_program;
 use crate::local_tasks::{read_output, show_task, task_id, wait_for_outcome, write_config};
 
 const SSHD_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/engines/sshd.sh");
@@ -79,11 +78,16 @@ impl<'s> SshRemote<'s> {
 
     /// Writes the program `ssh` for [`Self::siding`]: siding itself passes no configuration to ssh.
     fn write_ssh_wrapper(&self, config: &str) {
-        let wrapper = self.wrapper_dir().join("ssh");
         std::fs::create_dir(self.wrapper_dir()).expect("test directory");
-        let script = format!("#!/bin/sh\nexec /usr/bin/ssh -F {config} \"$@\"\n");
-        std::fs::write(&wrapper, script).expect("test directory");
-        std::fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).expect("test path");
+        self.write_local_program("ssh", &format!("exec /usr/bin/ssh -F {config} \"$@\""));
+    }
+
+    /// Writes or replaces a program of this machine, as a text of sh(1), for [`Self::siding`].
+    #[track_caller]
+    pub(crate) fn write_local_program(&self, name: &str, script: &str) {
+        let new = self.wrapper_dir().join("new");
+        write_program(&new, script);
+        std::fs::rename(&new, self.wrapper_dir().join(name)).expect("test directory");
     }
 
     fn wrapper_dir(&self) -> PathBuf {

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use siding_e2e::Sandbox;
+use siding_e2e::{Process, Sandbox, eventually, processes};
 
-use crate::local_tasks::task_id;
+use crate::local_tasks::{kill_shim, task_id};
 use crate::ssh_remote::{SshRemote, write_executor};
 use crate::{create_file, sandbox, wait_for_file_command};
 
@@ -231,6 +231,78 @@ fn fetched_files_stay_in_the_working_directory() {
     assert_eq!(std::fs::read_dir(&outside).expect("it exists").count(), 0);
     assert_eq!(read(&project.join("out/file")), "built\n");
     assert!(std::fs::symlink_metadata(project.join("out/link")).is_err(), "it leads outside");
+}
+
+/// Starts a task whose file `big` is fetched slowly, and kills its mirror while rsync writes the
+/// file. Returns the id of the task, and the processes of this rsync, before which the shell text
+/// `prologue` ran. A new mirror copies at full speed.
+#[track_caller]
+fn kill_mirror_during_copy(
+    remote: &SshRemote<'_>,
+    project: &Path,
+    prologue: &str,
+) -> (String, Vec<Process>) {
+    let slow = format!("{prologue} exec /usr/bin/rsync --bwlimit=256 \"$@\"");
+    remote.write_local_program("rsync", &slow);
+    let flags = ["--background", "--sync", "--fetch", "big"];
+    let done = remote.run(&flags, "head -c 8M /dev/zero > big").cwd(project).run().expect_code(0);
+    let id = task_id(&done);
+    eventually("rsync writes the file", || !partial_files(project).is_empty());
+    remote.write_local_program("rsync", "exec /usr/bin/rsync \"$@\"");
+    let copying = rsync_processes(project);
+    assert!(copying.len() >= 2, "a generator and a receiver: {copying:?}");
+    kill_shim(remote.sandbox, &id);
+    (id, copying)
+}
+
+/// Returns the temporary files into which rsync writes `big`.
+fn partial_files(project: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(project).expect("test directory").flatten();
+    let is_partial = |path: &PathBuf| path.to_string_lossy().contains("/.big.");
+    entries.map(|entry| entry.path()).filter(is_partial).collect()
+}
+
+/// Returns the processes of rsync that copy to this directory.
+fn rsync_processes(directory: &Path) -> Vec<Process> {
+    let is_copying = |pid: &u32| {
+        let cwd = std::fs::read_link(format!("/proc/{pid}/cwd"));
+        processes::comm(*pid) == "rsync" && cwd.is_ok_and(|cwd| cwd == directory)
+    };
+    let pids = processes::list_pids().into_iter().filter(is_copying);
+    pids.filter_map(Process::from_pid).collect()
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn the_copy_of_a_killed_mirror_has_ended_before_the_end_is_recorded() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let project = create_project(&sandbox);
+    let (id, copying) = kill_mirror_during_copy(&remote, &project, "");
+    assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 0}));
+    assert!(copying.iter().all(|process| !process.is_alive()), "{copying:?}");
+    assert_eq!(failed_fetches(&remote, &id), json!([]));
+    assert_eq!(std::fs::metadata(project.join("big")).expect("it was fetched").len(), 8 << 20);
+    assert_eq!(partial_files(&project), Vec::<PathBuf>::new());
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_copy_waits_for_the_processes_of_an_earlier_one() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let project = create_project(&sandbox);
+    let gate = sandbox.path("gate");
+    // A process that inherits the lock and ignores the signals.
+    let prologue = format!("(trap '' HUP TERM; {}) &", wait_for_file_command(&gate));
+    let (id, copying) = kill_mirror_during_copy(&remote, &project, &prologue);
+    let _done = sandbox.siding(&["wait", "--timeout", "2s", &id]).run();
+    assert_eq!(remote.show(&id)["outcome"], Value::Null);
+    let running = rsync_processes(&project);
+    assert!(running.iter().all(|process| copying.contains(process)), "a second copy: {running:?}");
+    create_file(&gate);
+    assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 0}));
+    assert_eq!(failed_fetches(&remote, &id), json!([]));
 }
 
 /// These calls need no other machine.

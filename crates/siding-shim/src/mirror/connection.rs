@@ -153,8 +153,8 @@ impl Mirror {
                 MirrorAction::Respond { number, message } => self.respond(number, &message),
                 MirrorAction::Connect => self.connect(),
                 MirrorAction::Install => self.install(),
-                MirrorAction::Fetch { path } => self.start_fetch(&path),
-                MirrorAction::CancelFetch => self.fetch = None,
+                MirrorAction::Fetch { path } => self.start_fetch(path),
+                MirrorAction::CancelFetch => self.cancel_fetch(),
                 MirrorAction::AppendOutput { at, text } => {
                     return self.append_output((at, text), actions.collect());
                 }

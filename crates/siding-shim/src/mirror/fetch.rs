@@ -1,13 +1,22 @@
 //! The rsync process of a mirror, which copies files back when the command has ended.
+//!
+//! rsync consists of several processes here: one that the mirror starts, its receiver, which writes
+//! the files, and ssh. When the mirror is killed, the kernel sends SIGTERM to the first one, which
+//! then ends the others. All of them except ssh hold the lock of the task's copies, so that the next
+//! mirror starts none before they have ended.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use siding_core::remote::rsync;
+use siding_core::store::{TaskDir, task_files};
 use siding_core::sys::pidfd::PidFd;
-use siding_core::sys::{file, poll, signals};
+use siding_core::sys::{clock, descriptor, file, poll, signals};
+use siding_model::outcome::LeaderEnd;
+use siding_model::process::MonotonicMs;
 use siding_model::record::{OutputTotals, Record};
 use siding_model::remote::{FetchError, MirrorAction};
 use siding_model::signal::Signal;
@@ -18,11 +27,42 @@ use super::Mirror;
 const MAX_MESSAGE_BYTES: usize = 4096;
 /// Time in which rsync removes its temporary file after a SIGTERM, in milliseconds.
 const EXIT_TIMEOUT_MS: u64 = 1_000;
+/// Pause before the next attempt to start a copy, in milliseconds, while the rsync of a killed mirror
+/// ends. It pauses itself for 0.4 s after a SIGTERM.
+const LOCK_RETRY_MS: u64 = 500;
+
+/// A path whose copy waits for the end of an rsync that a killed mirror has started.
+#[derive(Debug)]
+pub(super) struct WaitingFetch {
+    path: String,
+    /// Time of the next attempt.
+    retry_at: MonotonicMs,
+}
+
+impl WaitingFetch {
+    pub(super) const fn retry_at(&self) -> MonotonicMs {
+        self.retry_at
+    }
+}
+
+/// Acquires the lock of the copies of a task, for the rsync that this process starts next. `None`
+/// if a process of an earlier rsync holds it.
+fn lock_copies(task: &TaskDir) -> io::Result<Option<OwnedFd>> {
+    let lock = file::open_or_create(task.endpoint_dir()?, task_files::FETCH_LOCK_FILE)?;
+    if !file::try_lock_exclusive(&lock)? {
+        return Ok(None);
+    }
+    // The processes of rsync inherit the descriptor, and thereby the lock. ssh closes it, so that
+    // the shared connection, which may stay open, does not hold the lock.
+    descriptor::set_close_on_exec(&lock, false)?;
+    Ok(Some(lock))
+}
 
 /// A running rsync. Dropping the value ends rsync.
 #[derive(Debug)]
 pub(super) struct FetchProcess {
     rsync: Child,
+    is_reaped: bool,
     end: PidFd,
     /// The pipe of the messages. It may stay open after the end of rsync, because ssh may leave a
     /// shared connection behind that holds it.
@@ -34,12 +74,15 @@ pub(super) struct FetchProcess {
 impl FetchProcess {
     /// Starts rsync. The command must have a pipe as its standard error.
     fn start(command: &mut Command) -> io::Result<Self> {
+        // A blocked SIGTERM would not end rsync.
         signals::unblock_in_child(command);
+        signals::terminate_child_with_thread(command);
+        command.process_group(0);
         let mut rsync = command.spawn()?;
         match PidFd::open_pid(i32::try_from(rsync.id()).unwrap_or(0)) {
             Ok(end) => {
                 let stderr = rsync.stderr.take().map(OwnedFd::from);
-                Ok(Self { rsync, end, stderr, messages: Vec::new() })
+                Ok(Self { rsync, is_reaped: false, end, stderr, messages: Vec::new() })
             }
             Err(error) => {
                 let _already_ended = rsync.kill();
@@ -59,7 +102,21 @@ impl FetchProcess {
         // Everything that rsync has written is in the pipe when it has exited.
         let has_exited = self.end.is_dead();
         while self.receive_message() && has_exited {}
-        has_exited.then(|| self.rsync.wait())
+        has_exited.then(|| self.reap())
+    }
+
+    /// Ends rsync unless it has exited. An rsync that is killed cannot end its receiver, so the whole
+    /// group is killed then. An rsync that has exited has ended its processes itself, and what is
+    /// left of the group may belong to a shared connection, such as the `ProxyCommand` of ssh.
+    fn reap(&mut self) -> io::Result<ExitStatus> {
+        let has_exited = matches!(self.end.exit_status(), Some(LeaderEnd::Exited { .. }));
+        if !self.is_reaped && !has_exited {
+            // The number of the group is not reused before rsync, its leader, is reaped.
+            let group = i32::try_from(self.rsync.id()).unwrap_or(0);
+            let _already_ended = signals::send_to_group(group, Signal::KILL);
+        }
+        self.is_reaped = true;
+        self.rsync.wait()
     }
 
     /// Receives a part of the messages. Returns false if none has arrived.
@@ -84,30 +141,57 @@ impl Drop for FetchProcess {
             let _already_ended = self.end.send_signal(Signal::TERM);
             let _ended_or_not = poll::wait_readable(&[self.end.as_fd()], Some(EXIT_TIMEOUT_MS));
         }
-        let _already_ended = self.rsync.kill();
-        let _status = self.rsync.wait();
+        let _status = self.reap();
     }
 }
 
 impl Mirror {
-    /// Starts to copy a path to this machine.
-    pub(super) fn start_fetch(&mut self, path: &str) {
+    /// Starts to copy a path to this machine, or waits until this is possible.
+    pub(super) fn start_fetch(&mut self, path: String) {
+        let started = match lock_copies(self.task.dir()) {
+            Ok(Some(lock)) => self.start_rsync(&path, lock),
+            Ok(None) => {
+                let retry_at = clock::monotonic_now().plus_ms(LOCK_RETRY_MS);
+                self.waiting_fetch = Some(WaitingFetch { path, retry_at });
+                return;
+            }
+            Err(error) => Err(format!("the lock of the copies cannot be used: {error}")),
+        };
+        match started {
+            Ok(process) => self.fetch = Some(process),
+            Err(why) => self.on_fetched(Err(FetchError { why, is_interruption: false })),
+        }
+    }
+
+    /// Tries again to start a copy that waits.
+    pub(super) fn start_waiting_fetch(&mut self, now: MonotonicMs) {
+        if let Some(waiting) = self.waiting_fetch.take_if(|waiting| waiting.retry_at <= now) {
+            self.start_fetch(waiting.path);
+        }
+    }
+
+    /// Ends the present copy, or the wait for its start.
+    pub(super) fn cancel_fetch(&mut self) {
+        self.fetch = None;
+        self.waiting_fetch = None;
+    }
+
+    /// Starts rsync, which inherits the lock. Returns the reason if it cannot be started.
+    fn start_rsync(&self, path: &str, lock: OwnedFd) -> Result<FetchProcess, String> {
         let spec = self.task.spec();
         let directory = spec.fetch.as_ref().map_or("", |fetch| fetch.directory.as_str());
         let directories = (Path::new(directory), spec.cwd.as_str());
         let started = rsync::fetch_command(self.connection.executor(), directories, path)
             .and_then(|mut command| FetchProcess::start(&mut command));
-        match started {
-            Ok(process) => self.fetch = Some(process),
-            Err(_) if !Path::new(directory).is_dir() => {
-                let why = format!("the directory {directory} does not exist any more");
-                self.on_fetched(Err(FetchError { why, is_interruption: false }));
+        // From here on, only the processes of rsync hold it.
+        drop(lock);
+        started.map_err(|error| {
+            if Path::new(directory).is_dir() {
+                rsync::cannot_start("rsync", &error)
+            } else {
+                format!("the directory {directory} does not exist any more")
             }
-            Err(error) => {
-                let why = rsync::cannot_start("rsync", &error);
-                self.on_fetched(Err(FetchError { why, is_interruption: false }));
-            }
-        }
+        })
     }
 
     /// Receives messages of rsync, or its end.
@@ -205,7 +289,11 @@ mod tests {
 
     #[test]
     fn the_end_is_noticed_while_another_process_keeps_the_pipe() {
-        let mut process = start("echo message >&2; sleep 60 & echo $! >&2; exit 23");
+        // As the shared connection of ssh, the other process has a session of its own.
+        let mut process = start(
+            "echo message >&2; pid=$(setsid sh -c 'echo $$; exec sleep 60 >/dev/null' &); \
+             echo $pid >&2; exit 23",
+        );
         assert_eq!(wait_for_end(&mut process).code(), Some(23));
         let text = String::from_utf8(process.messages.clone()).expect("UTF-8");
         let mut lines = text.lines();
@@ -225,6 +313,59 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_the_thread_that_has_started_rsync_ends_rsync() {
+        let thread = std::thread::spawn(|| {
+            let mut process = start("trap 'exit 20' TERM; echo >&2; while :; do sleep .01; done");
+            wait_for_message(&mut process);
+            process
+        });
+        let mut process = thread.join().expect("it does not panic");
+        assert_eq!(wait_for_end(&mut process).code(), Some(20));
+    }
+
+    #[test]
+    fn a_killed_rsync_leaves_no_receiver() {
+        let mut process = start("sleep 60 & echo $! >&2; kill -KILL $$");
+        assert!(wait_for_end(&mut process).code().is_none());
+        let text = String::from_utf8(process.messages.clone()).expect("UTF-8");
+        let receiver: i32 = text.trim().parse().expect("a pid");
+        // The kernel ends the process a moment after the signal, and then init reaps it.
+        if let Ok(receiver) = PidFd::open_pid(receiver) {
+            let ended = poll::wait_readable(&[receiver.as_fd()], Some(10_000));
+            assert!(ended.is_ok() && receiver.is_dead());
+        }
+    }
+
+    #[test]
+    fn copies_of_a_task_are_locked_until_each_process_of_rsync_has_ended() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let open = || {
+            let id = "b-4k7q0n2m8x5t".parse().expect("an id");
+            let dir = file::open_directory(temporary.path()).expect("it exists");
+            TaskDir::from_fd(id, dir, None)
+        };
+        let lock = lock_copies(&open()).expect("own directory").expect("it is free");
+        let mut process = start("echo >&2; exec sleep 60");
+        wait_for_message(&mut process);
+        drop(lock);
+        assert!(lock_copies(&open()).expect("own directory").is_none());
+        drop(process);
+        // A process of another test that was started meanwhile may have the descriptor until its
+        // exec.
+        while lock_copies(&open()).expect("own directory").is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    fn wait_for_message(process: &mut FetchProcess) {
+        while process.messages.is_empty() {
+            let sources: Vec<BorrowedFd<'_>> = process.sources().collect();
+            let _ready = poll::wait_readable(&sources, None).expect("open descriptors");
+            assert!(process.receive().is_none());
+        }
+    }
+
+    #[test]
     fn a_dropped_process_is_asked_to_exit() {
         let temporary = tempfile::tempdir().expect("a directory");
         let (ready, cleaned) = (temporary.path().join("ready"), temporary.path().join("cleaned"));
@@ -234,11 +375,7 @@ mod tests {
             ready.display()
         );
         let mut process = start(&script);
-        while process.messages.is_empty() {
-            let sources: Vec<BorrowedFd<'_>> = process.sources().collect();
-            let _ready = poll::wait_readable(&sources, None).expect("open descriptors");
-            assert!(process.receive().is_none());
-        }
+        wait_for_message(&mut process);
         drop(process);
         assert!(ready.exists() && cleaned.exists());
     }

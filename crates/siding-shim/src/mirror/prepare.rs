@@ -263,6 +263,7 @@ fn assemble(
         unstored: None,
         deferred: Vec::new(),
         fetch: None,
+        waiting_fetch: None,
         forwarded: Vec::new(),
         delayed_stops: Vec::new(),
         is_told_to_exit: false,
