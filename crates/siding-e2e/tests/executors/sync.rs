@@ -233,6 +233,24 @@ fn fetched_files_stay_in_the_working_directory() {
     assert!(std::fs::symlink_metadata(project.join("out/link")).is_err(), "it leads outside");
 }
 
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_stopped_task_fetches_nothing() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let project = create_project(&sandbox);
+    let flags = ["--background", "--sync", "--fetch", "out"];
+    let text = "echo built > out; echo ready; exec sleep 60";
+    let id = task_id(&remote.run(&flags, text).cwd(&project).run().expect_code(0));
+    remote.wait_for_output(&id, "ready\n".len());
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    assert_eq!(remote.wait_outcome(&id)["kind"], "stopped");
+    assert!(!project.join("out").exists());
+    let failed = failed_fetches(&remote, &id);
+    assert_eq!(failed[0]["path"], "out", "{failed}");
+    assert!(failed[0]["why"].as_str().is_some_and(|why| why.ends_with("requested a stop")));
+}
+
 /// Starts a task whose file `big` is fetched slowly, and kills its mirror while rsync writes the
 /// file. Returns the id of the task, and the processes of this rsync, before which the shell text
 /// `prologue` ran. A new mirror copies at full speed.

@@ -1,5 +1,7 @@
 //! The state of the connection between a remote task and its mirror, from the mirror's journal.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::clock::RemoteClock;
@@ -34,6 +36,8 @@ pub struct RemoteState {
     pub pending_stop: Option<PendingStop>,
     /// The loss for which the standard input was closed before its end; `None` without a loss.
     pub input_loss: Option<InputLoss>,
+    /// Names of the requesters of all stops that the mirror has received.
+    pub stop_requesters: BTreeSet<String>,
     /// The paths that could not be copied back; `None` until the mirror has tried.
     pub failed_fetches: Option<Vec<FetchFailure>>,
 }
@@ -108,6 +112,7 @@ impl RemoteState {
             }
             RemoteEvent::Reachable { .. } => self.unreachable = None,
             RemoteEvent::StopPending { by, grace_ms, signal, .. } => {
+                self.stop_requesters.insert(by.clone());
                 let (by, grace_ms, signal) = (by.clone(), *grace_ms, *signal);
                 self.pending_stop = Some(PendingStop { by, grace_ms, signal });
             }

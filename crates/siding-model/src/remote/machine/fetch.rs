@@ -3,6 +3,9 @@
 //! The files are copied once the command has ended, and its end is recorded after that, so that a
 //! reader of the end finds the files. The records that report the end are held back meanwhile. If
 //! the connection breaks, the remote machine sends them again.
+//!
+//! A stop that a client of the mirror requests prevents the copying that has not begun, and ends the
+//! one that has. The end of the session, and a stop on the remote machine, do neither.
 
 use crate::file_sync::FetchFailure;
 use crate::journal::TaskState;
@@ -11,7 +14,7 @@ use crate::mirror::RemoteEvent;
 use crate::outcome::Outcome;
 use crate::record::Record;
 
-use super::{Actions, MirrorAction, MirrorContext, MirrorMachine};
+use super::{Actions, MirrorAction, MirrorContext, MirrorMachine, SESSION_REQUESTER};
 
 /// The reason why a path could not be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +102,7 @@ impl MirrorMachine {
         let has_ended =
             next.closed.is_some() || matches!(next.lifecycle.phase(), Phase::Lingering { .. });
         if has_ended && needs_fetch(context, next) {
-            return self.fetch_next_path(context);
+            return self.begin_fetch(context);
         }
         self.release_records(context, next)
     }
@@ -133,6 +136,15 @@ impl MirrorMachine {
         let text: String = failed.iter().map(FetchFailure::output_line).collect();
         let action = MirrorAction::AppendOutput { at, text };
         if failed.is_empty() { Vec::new() } else { vec![action] }
+    }
+
+    /// Begins or continues to copy, unless a stop was requested before.
+    fn begin_fetch(&mut self, context: MirrorContext<'_>) -> Actions {
+        let requesters = context.remote().stop_requesters;
+        match requesters.into_iter().find(|by| by != SESSION_REQUESTER) {
+            Some(by) => self.end_stopped_fetch(context, &by),
+            None => self.fetch_next_path(context),
+        }
     }
 
     fn fetch_next_path(&mut self, context: MirrorContext<'_>) -> Actions {
@@ -176,14 +188,19 @@ impl MirrorMachine {
         if !self.fetch.leave_running() {
             return Vec::new();
         }
+        let mut actions = vec![MirrorAction::CancelFetch];
+        actions.extend(self.end_stopped_fetch(context, by));
+        actions
+    }
+
+    /// Records that the remaining paths were not copied because of a stop.
+    fn end_stopped_fetch(&mut self, context: MirrorContext<'_>, by: &str) -> Actions {
         let count = context.state.spec.fetch.as_ref().map_or(0, |fetch| fetch.paths.len());
         while self.fetch.done < count {
             self.fail_path(context, format!("{by} requested a stop"));
             self.fetch.done += 1;
         }
-        let mut actions = vec![MirrorAction::CancelFetch];
-        actions.extend(self.end_fetch(context));
-        actions
+        self.end_fetch(context)
     }
 
     fn fail_path(&mut self, context: MirrorContext<'_>, why: String) {
@@ -223,7 +240,7 @@ impl MirrorMachine {
         }
         if needs_fetch(context, context.state) {
             self.fetch.has_remote_ended = true;
-            return self.fetch_next_path(context);
+            return self.begin_fetch(context);
         }
         self.end_without_summary(context)
     }
@@ -269,7 +286,7 @@ mod tests {
     use crate::outcome::LeaderEnd;
     use crate::process::{BootId, LeaderRef, MonotonicMs, ProcRef, UnixMs};
     use crate::record::{AcceptedTask, CloseSummary, NEWEST_FORMAT, OutputTotals};
-    use crate::remote::{ExecutorFacts, REMOTE_PROTOCOL, RemoteMessage, SESSION_REQUESTER};
+    use crate::remote::{ExecutorFacts, REMOTE_PROTOCOL, RemoteMessage};
     use crate::sample::sample_task_spec;
     use crate::spec::TaskSpec;
 
@@ -499,6 +516,65 @@ mod tests {
             failed.expect("it was tried").into_iter().map(|failure| failure.path).collect();
         assert_eq!(paths, ["a", "b"]);
         assert!(!world.state.is_live());
+    }
+
+    fn failed_paths(world: &World) -> Vec<(String, String)> {
+        let remote = world.state.remote.as_ref();
+        let failed = remote.and_then(|remote| remote.failed_fetches.clone());
+        failed.expect("it has ended").into_iter().map(|one| (one.path, one.why)).collect()
+    }
+
+    fn stop(world: &mut World, by: &str) {
+        let _recorded = world.step(|machine, context| machine.stop(context, by, None, None));
+    }
+
+    #[test]
+    fn a_stop_before_the_copying_prevents_it_except_at_the_end_of_the_session() {
+        for by in [SESSION_REQUESTER, "user"] {
+            let mut world = World::new();
+            stop(&mut world, by);
+            stop(&mut world, SESSION_REQUESTER);
+            let asked = TaskEvent::StopAsked { by: by.to_owned(), grace_ms: None, signal: None };
+            let _recorded = world.receive(event(asked));
+            let actions = world.receive_end();
+            if by == SESSION_REQUESTER {
+                assert_eq!(actions, fetch("a"));
+                continue;
+            }
+            assert!(!world.state.is_live());
+            let why = "user requested a stop".to_owned();
+            let expected = ["a", "b"].map(|path| (path.to_owned(), why.clone()));
+            assert_eq!(failed_paths(&world), expected);
+        }
+    }
+
+    #[test]
+    fn a_stop_while_the_copying_is_interrupted_prevents_the_next_attempt() {
+        let mut world = World::new();
+        let _first = world.receive_end();
+        let _second = world.fetched(Ok(()));
+        let _retry = world.fetched(error("broken", true));
+        let _down = world.step(|machine, context| machine.on_broken(context, "no route"));
+        stop(&mut world, "user");
+        world.reconnect();
+        let actions = world.receive_end();
+        assert!(!actions.contains(&fetch("b")[0]), "{actions:?}");
+        let expected = [("b".to_owned(), "user requested a stop".to_owned())];
+        assert_eq!(failed_paths(&world), expected);
+        assert_eq!(world.state.lifecycle.outcome(), Some(&Outcome::Exited { code: 0 }));
+    }
+
+    #[test]
+    fn a_stop_prevents_the_copying_of_a_new_mirror_and_without_a_summary() {
+        let mut world = World::new();
+        let by = "user".to_owned();
+        let at = MonotonicMs(6);
+        world.record(RemoteEvent::StopPending { at, by, grace_ms: None, signal: None });
+        let _held = world.receive(event(leader_ended(TreeLiveness::Empty)));
+        let actions =
+            world.step(|machine, context| machine.on_message(context, RemoteMessage::End));
+        assert_eq!(failed_paths(&world).len(), 2);
+        assert!(matches!(actions.last(), Some(MirrorAction::RecordEvent(_))), "{actions:?}");
     }
 
     #[test]
