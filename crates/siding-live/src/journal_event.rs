@@ -189,8 +189,13 @@ fn describe_remote(event: &RemoteEvent, state: &TaskState) -> Option<(EventTone,
         &RemoteEvent::InputLost { arrived_bytes, .. } => {
             (EventTone::Bad, InputLoss { arrived_bytes }.describe())
         }
-        RemoteEvent::Fetched { failed, .. } if failed.is_empty() => {
-            (EventTone::Normal, format!("fetched files from {name}"))
+        RemoteEvent::Fetched { failed, skipped_links, .. } if failed.is_empty() => {
+            let fetched = format!("fetched files from {name}");
+            if skipped_links.is_empty() {
+                (EventTone::Normal, fetched)
+            } else {
+                (EventTone::Warning, format!("{fetched}; {}", skipped_links.describe()))
+            }
         }
         RemoteEvent::Fetched { failed, .. } => {
             let paths: Vec<&str> = failed.iter().map(|failure| failure.path.as_str()).collect();

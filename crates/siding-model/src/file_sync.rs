@@ -2,6 +2,8 @@
 //!
 //! File names are bytes, because a project may contain any name.
 
+mod skipped_links;
+
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fnv::Fnv1a;
 use crate::text::one_line;
+
+pub use skipped_links::{SkippedLinkReader, SkippedLinks};
 
 /// Maximum length of the readable part of a directory's name, in bytes.
 const MAX_NAME_BYTES: usize = 40;

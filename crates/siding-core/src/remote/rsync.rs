@@ -30,8 +30,19 @@ const SEND_OPTIONS: [&str; 2] = ["--perms", "--ignore-missing-args"];
 /// Options for copying from the remote machine, which is not trusted: no link that leads out of the
 /// directory, no permission beyond the umask except to execute a file, and nothing that git would
 /// execute (hooks, `core.fsmonitor`). A file of the same size and time may still differ.
-const FETCH_OPTIONS: [&str; 5] =
-    ["--recursive", "--executability", "--safe-links", "--exclude=.git", "--ignore-times"];
+///
+/// rsync names the links that it leaves out only together with the copied files (versions that know
+/// better use `symsafe`). Instead of the name of a file it prints `+`, so that no name looks like
+/// such a line.
+const FETCH_OPTIONS: [&str; 7] = [
+    "--recursive",
+    "--executability",
+    "--safe-links",
+    "--exclude=.git",
+    "--ignore-times",
+    "--info=name1,symsafe1,nonreg0",
+    "--out-format=+",
+];
 
 /// The remote directory for rsync: the working directory of the remote rsync.
 ///
@@ -76,7 +87,10 @@ pub fn send_command(
 }
 
 /// Returns the command that copies a path below a remote directory to the same path below a local
-/// directory. Symbolic links in the local directory are replaced, and not followed.
+/// directory. Symbolic links in the local directory are replaced, and not followed. The standard
+/// output, a pipe, receives the lines for a [`SkippedLinkReader`].
+///
+/// [`SkippedLinkReader`]: siding_model::file_sync::SkippedLinkReader
 ///
 /// # Errors
 ///
@@ -88,7 +102,7 @@ pub fn fetch_command(
 ) -> io::Result<Command> {
     let list = [path.as_bytes(), b"\0"].concat();
     let mut command = rsync_command(executor, (local, remote), &list)?;
-    command.args(FETCH_OPTIONS).args([REMOTE_DIRECTORY, "."]);
+    command.args(FETCH_OPTIONS).args([REMOTE_DIRECTORY, "."]).stdout(Stdio::piped());
     Ok(command)
 }
 

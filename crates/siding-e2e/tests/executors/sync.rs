@@ -227,10 +227,17 @@ fn fetched_files_stay_in_the_working_directory() {
     std::os::unix::fs::symlink(&outside, project.join("out")).expect("test directory");
     let text = "mkdir out; echo built > out/file; ln -s /etc out/link";
     let flags = ["--sync", "--fetch", "out"];
-    let _done = remote.run(&flags, text).cwd(&project).run().expect_code(0);
+    let id = task_id(&remote.run(&flags, text).cwd(&project).run().expect_code(0));
     assert_eq!(std::fs::read_dir(&outside).expect("it exists").count(), 0);
     assert_eq!(read(&project.join("out/file")), "built\n");
     assert!(std::fs::symlink_metadata(project.join("out/link")).is_err(), "it leads outside");
+    let view = remote.show(&id);
+    let expected = json!({"count": 1, "names": ["out/link"]});
+    assert_eq!(view["fetch"]["skipped_links"], expected, "{view}");
+    assert_eq!(view["fetch"]["failed"], json!([]), "{view}");
+    let output = remote.output(&id);
+    assert!(output.starts_with("siding: 1 symbolic link was not fetched"), "{output}");
+    assert_eq!(view["output"]["bytes"], output.len(), "{view}");
 }
 
 #[test]

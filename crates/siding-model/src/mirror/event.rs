@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::RemoteClock;
 use super::job::JobStatus;
-use crate::file_sync::FetchFailure;
+use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::process::{BootId, MonotonicMs, UnixMs};
 use crate::signal::Signal;
 
@@ -110,6 +110,9 @@ pub enum RemoteEvent {
         /// The paths that could not be copied.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         failed: Vec<FetchFailure>,
+        /// The symbolic links that were not copied. The names are untrusted.
+        #[serde(default, skip_serializing_if = "SkippedLinks::is_empty")]
+        skipped_links: SkippedLinks,
     },
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
 use super::job::JobStatus;
-use crate::file_sync::FetchFailure;
+use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
 use crate::size::size_in_words;
@@ -40,6 +40,8 @@ pub struct RemoteState {
     pub stop_requesters: BTreeSet<String>,
     /// The paths that could not be copied back; `None` until the mirror has tried.
     pub failed_fetches: Option<Vec<FetchFailure>>,
+    /// The symbolic links that were not copied back.
+    pub skipped_links: SkippedLinks,
 }
 
 /// The loss of the rest of a standard input.
@@ -119,7 +121,10 @@ impl RemoteState {
             &RemoteEvent::InputLost { arrived_bytes, .. } => {
                 self.input_loss = Some(InputLoss { arrived_bytes });
             }
-            RemoteEvent::Fetched { failed, .. } => self.failed_fetches = Some(failed.clone()),
+            RemoteEvent::Fetched { failed, skipped_links, .. } => {
+                self.failed_fetches = Some(failed.clone());
+                self.skipped_links = skipped_links.clone();
+            }
             RemoteEvent::Rebooted { .. } | RemoteEvent::DeadlineCounted { .. } => {}
         }
     }

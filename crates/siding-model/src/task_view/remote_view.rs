@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{PhaseName, QueuedView, TaskView, UnreachableView};
-use crate::file_sync::FetchFailure;
+use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::history::history_directory;
 use crate::journal::TaskState;
 
@@ -18,6 +18,8 @@ pub struct FetchView {
     /// The paths that could not be copied; null until the command has ended and the copying was
     /// tried.
     pub failed: Option<Vec<FetchFailure>>,
+    /// The symbolic links that were not copied; null if there are none.
+    pub skipped_links: Option<SkippedLinks>,
 }
 
 impl FetchView {
@@ -25,22 +27,32 @@ impl FetchView {
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {
         let fetch = state.spec.fetch.as_ref()?;
-        let failed = state.remote.as_ref().and_then(|remote| remote.failed_fetches.clone());
-        Some(Self { directory: fetch.directory.clone(), paths: fetch.paths.clone(), failed })
+        let remote = state.remote.as_ref();
+        let links = remote.map(|remote| &remote.skipped_links).filter(|links| !links.is_empty());
+        Some(Self {
+            directory: fetch.directory.clone(),
+            paths: fetch.paths.clone(),
+            failed: remote.and_then(|remote| remote.failed_fetches.clone()),
+            skipped_links: links.cloned(),
+        })
     }
 
-    /// Returns the result in words: which paths are requested, were copied, or could not be. The
-    /// text is untrusted.
+    /// Returns the result in words: which paths are requested, were copied, or could not be, and
+    /// which links were left out. The text is untrusted.
     #[must_use]
     pub fn describe(&self) -> String {
         let paths = self.paths.join(", ");
-        match self.failed.as_deref() {
+        let result = match self.failed.as_deref() {
             None => format!("{paths} when the command has ended"),
             Some([]) => format!("{paths} copied to {}", self.directory),
             Some(failed) => {
                 let failed = failed.iter().map(|one| format!("{}: {}", one.path, one.why));
                 format!("could not copy {}", failed.collect::<Vec<_>>().join("; "))
             }
+        };
+        match &self.skipped_links {
+            Some(links) => format!("{result}; {}", links.describe()),
+            None => result,
         }
     }
 }

@@ -15,6 +15,7 @@ use siding_core::remote::rsync;
 use siding_core::store::{TaskDir, task_files};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, descriptor, file, poll, signals};
+use siding_model::file_sync::{SkippedLinkReader, SkippedLinks};
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::MonotonicMs;
 use siding_model::record::{OutputTotals, Record};
@@ -64,6 +65,9 @@ pub(super) struct FetchProcess {
     rsync: Child,
     is_reaped: bool,
     end: PidFd,
+    /// The pipe of the lines about links that are not copied.
+    stdout: Option<OwnedFd>,
+    links: SkippedLinkReader,
     /// The pipe of the messages. It may stay open after the end of rsync, because ssh may leave a
     /// shared connection behind that holds it.
     stderr: Option<OwnedFd>,
@@ -72,7 +76,7 @@ pub(super) struct FetchProcess {
 }
 
 impl FetchProcess {
-    /// Starts rsync. The command must have a pipe as its standard error.
+    /// Starts rsync. The command must have pipes as its standard output and standard error.
     fn start(command: &mut Command) -> io::Result<Self> {
         // A blocked SIGTERM would not end rsync.
         signals::unblock_in_child(command);
@@ -81,8 +85,10 @@ impl FetchProcess {
         let mut rsync = command.spawn()?;
         match PidFd::open_pid(i32::try_from(rsync.id()).unwrap_or(0)) {
             Ok(end) => {
+                let stdout = rsync.stdout.take().map(OwnedFd::from);
                 let stderr = rsync.stderr.take().map(OwnedFd::from);
-                Ok(Self { rsync, is_reaped: false, end, stderr, messages: Vec::new() })
+                let (links, messages) = (SkippedLinkReader::default(), Vec::new());
+                Ok(Self { rsync, is_reaped: false, end, stdout, links, stderr, messages })
             }
             Err(error) => {
                 let _already_ended = rsync.kill();
@@ -92,16 +98,18 @@ impl FetchProcess {
         }
     }
 
-    /// Returns the descriptors that become readable when rsync writes a message or exits.
+    /// Returns the descriptors that become readable when rsync writes a line or exits.
     pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.end.as_fd()).chain(self.stderr.as_ref().map(OwnedFd::as_fd))
+        let pipes = [&self.stdout, &self.stderr].into_iter().flatten();
+        std::iter::once(self.end.as_fd()).chain(pipes.map(OwnedFd::as_fd))
     }
 
     /// Receives messages. Returns the exit status once rsync has exited.
     fn receive(&mut self) -> Option<io::Result<ExitStatus>> {
-        // Everything that rsync has written is in the pipe when it has exited.
+        // Everything that rsync has written is in the pipes when it has exited.
         let has_exited = self.end.is_dead();
         while self.receive_message() && has_exited {}
+        while self.receive_links() && has_exited {}
         has_exited.then(|| self.reap())
     }
 
@@ -121,18 +129,32 @@ impl FetchProcess {
 
     /// Receives a part of the messages. Returns false if none has arrived.
     fn receive_message(&mut self) -> bool {
-        let is_readable = |stderr: &&OwnedFd| poll::is_readable(stderr.as_fd());
-        let Some(stderr) = self.stderr.as_ref().filter(is_readable) else { return false };
         let mut bytes = [0; MAX_MESSAGE_BYTES];
-        let count = file::read(stderr, &mut bytes).unwrap_or(0);
-        if count == 0 {
-            self.stderr = None;
-        }
+        let count = receive_from(&mut self.stderr, &mut bytes);
         self.messages.extend_from_slice(&bytes[..count]);
         let excess = self.messages.len().saturating_sub(MAX_MESSAGE_BYTES);
         self.messages.drain(..excess);
         count > 0
     }
+
+    /// Receives a part of the lines about links. Returns false if none has arrived.
+    fn receive_links(&mut self) -> bool {
+        let mut bytes = [0; MAX_MESSAGE_BYTES];
+        let count = receive_from(&mut self.stdout, &mut bytes);
+        self.links.push(&bytes[..count]);
+        count > 0
+    }
+}
+
+/// Receives bytes that have arrived in a pipe, and closes it at its end. Returns their number.
+fn receive_from(pipe: &mut Option<OwnedFd>, bytes: &mut [u8]) -> usize {
+    let is_readable = |fd: &&OwnedFd| poll::is_readable(fd.as_fd());
+    let Some(fd) = pipe.as_ref().filter(is_readable) else { return 0 };
+    let count = file::read(fd, bytes).unwrap_or(0);
+    if count == 0 {
+        *pipe = None;
+    }
+    count
 }
 
 impl Drop for FetchProcess {
@@ -199,17 +221,18 @@ impl Mirror {
         let Some(process) = &mut self.fetch else { return };
         let Some(status) = process.receive() else { return };
         let messages = std::mem::take(&mut process.messages);
+        let links = std::mem::take(&mut process.links).into_links();
         self.fetch = None;
         let status = status.ok();
         let result = if status.is_some_and(|status| status.success()) {
-            Ok(())
+            Ok(links)
         } else {
             Err(rsync::describe_failure(self.connection.executor(), status, &messages))
         };
         self.on_fetched(result);
     }
 
-    fn on_fetched(&mut self, result: Result<(), FetchError>) {
+    fn on_fetched(&mut self, result: Result<SkippedLinks, FetchError>) {
         if self.task.is_live() {
             self.step(|machine, context| machine.on_fetched(context, result));
         }
@@ -246,12 +269,14 @@ impl Mirror {
     }
 
     /// Replaces the size of the output in the summary of the remote machine, which counts neither
-    /// the lines about files that could not be copied nor the output of interrupted attempts.
+    /// the lines about files and links that were not copied nor the output of interrupted attempts.
     pub(super) fn with_own_totals(&self, mut records: Vec<Record>) -> Vec<Record> {
         let remote = self.task.state().remote.as_ref();
-        let failed = remote.and_then(|remote| remote.failed_fetches.as_deref());
-        let is_first_attempt = remote.is_none_or(|remote| remote.attempt == 0);
-        if is_first_attempt && failed.is_none_or(<[_]>::is_empty) {
+        let is_own = remote.is_some_and(|remote| {
+            let failed = remote.failed_fetches.as_deref().unwrap_or_default();
+            remote.attempt > 0 || !failed.is_empty() || !remote.skipped_links.is_empty()
+        });
+        if !is_own {
             return records;
         }
         for record in &mut records {

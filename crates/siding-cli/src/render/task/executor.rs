@@ -127,6 +127,7 @@ mod tests {
             directory: "/home/me".to_owned(),
             paths: vec!["a".to_owned(), "b".to_owned()],
             failed: Some(vec![failure]),
+            skipped_links: None,
         });
         let text = screen(&view);
         assert!(text.starts_with("b-4k7q0n2m8x5t  unreachable\n"), "{text}");
@@ -156,6 +157,7 @@ mod tests {
             directory: HOSTILE_TEXT.to_owned(),
             paths: vec![HOSTILE_TEXT.to_owned()],
             failed: Some(Vec::new()),
+            skipped_links: None,
         };
         let view = TaskView {
             executor: hostile(),

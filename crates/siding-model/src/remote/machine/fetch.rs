@@ -7,7 +7,7 @@
 //! A stop that a client of the mirror requests prevents the copying that has not begun, and ends the
 //! one that has. The end of the session, and a stop on the remote machine, do neither.
 
-use crate::file_sync::FetchFailure;
+use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::journal::TaskState;
 use crate::lifecycle::{Phase, TaskEvent};
 use crate::mirror::RemoteEvent;
@@ -43,6 +43,8 @@ pub(super) struct FetchProgress {
     /// Number of paths that were copied or could not be copied.
     done: usize,
     failed: Vec<FetchFailure>,
+    /// The symbolic links that were left out of the paths that were copied.
+    skipped_links: SkippedLinks,
     /// Whether the present path is tried for the second time over a working connection.
     is_retry: bool,
     /// Whether the remote machine has sent all of its records while files were copied.
@@ -55,6 +57,7 @@ impl FetchProgress {
             phase: FetchPhase::Idle,
             done: 0,
             failed: Vec::new(),
+            skipped_links: SkippedLinks { count: 0, names: Vec::new() },
             is_retry: false,
             has_remote_ended: false,
         }
@@ -116,7 +119,7 @@ impl MirrorMachine {
         let records = std::mem::take(&mut self.ending);
         let end = next.closed.as_ref().map(|closed| closed.output.bytes);
         let mut actions = match end {
-            Some(at) => self.append_failures(context, at),
+            Some(at) => self.append_problems(context, at),
             None => Vec::new(),
         };
         if !records.is_empty() {
@@ -125,17 +128,20 @@ impl MirrorMachine {
         actions
     }
 
-    /// Returns the action that appends the failures to the output, which ends at `at`.
-    fn append_failures(&mut self, context: MirrorContext<'_>, at: u64) -> Actions {
+    /// Returns the action that appends the lines about paths and links that were not copied to the
+    /// output, which ends at `at`.
+    fn append_problems(&mut self, context: MirrorContext<'_>, at: u64) -> Actions {
         if context.state.spec.fetch.is_some() {
             self.fetch.phase = FetchPhase::Ending;
         }
-        let recorded = context.state.remote.as_ref();
-        let recorded = recorded.and_then(|remote| remote.failed_fetches.as_deref());
-        let failed = recorded.unwrap_or(&self.fetch.failed);
-        let text: String = failed.iter().map(FetchFailure::output_line).collect();
-        let action = MirrorAction::AppendOutput { at, text };
-        if failed.is_empty() { Vec::new() } else { vec![action] }
+        let recorded = context.remote();
+        let (failed, links) = match &recorded.failed_fetches {
+            Some(failed) => (failed, &recorded.skipped_links),
+            None => (&self.fetch.failed, &self.fetch.skipped_links),
+        };
+        let lines = failed.iter().map(FetchFailure::output_line).chain([links.output_line()]);
+        let text: String = lines.collect();
+        if text.is_empty() { Vec::new() } else { vec![MirrorAction::AppendOutput { at, text }] }
     }
 
     /// Begins or continues to copy, unless a stop was requested before.
@@ -155,12 +161,12 @@ impl MirrorMachine {
         vec![MirrorAction::Fetch { path }]
     }
 
-    /// Handles that a path was copied, or could not be copied.
+    /// Handles that a path was copied, without these symbolic links, or could not be copied.
     #[must_use]
     pub fn on_fetched(
         &mut self,
         context: MirrorContext<'_>,
-        result: Result<(), FetchError>,
+        result: Result<SkippedLinks, FetchError>,
     ) -> Actions {
         if !self.fetch.leave_running() {
             return Vec::new();
@@ -176,7 +182,7 @@ impl MirrorMachine {
                 return vec![MirrorAction::Disconnect { retry_at_once: true }];
             }
             Err(error) => self.fail_path(context, error.why),
-            Ok(()) => {}
+            Ok(links) => self.fetch.skipped_links.append(links),
         }
         self.fetch.done += 1;
         self.fetch.is_retry = false;
@@ -212,8 +218,9 @@ impl MirrorMachine {
 
     /// Records that the files were copied, and then the records that were held back meanwhile.
     fn end_fetch(&mut self, context: MirrorContext<'_>) -> Actions {
-        let failed = self.fetch.failed.clone();
-        let fetched = Record::Remote(RemoteEvent::Fetched { at: context.now(), failed });
+        let (failed, skipped_links) = (self.fetch.failed.clone(), self.fetch.skipped_links.clone());
+        let at = context.now();
+        let fetched = Record::Remote(RemoteEvent::Fetched { at, failed, skipped_links });
         let mut next = context.state.clone();
         let held = self.ending.iter().cloned();
         // Each of these records was applied to the same state when it arrived.
@@ -259,7 +266,7 @@ impl MirrorMachine {
         if !records.is_empty() {
             actions.push(MirrorAction::Record(records));
         }
-        actions.extend(self.append_failures(context, context.output_bytes));
+        actions.extend(self.append_problems(context, context.output_bytes));
         actions.extend(self.end(ending.unwrap_or_else(|| TaskEvent::Vanished {
             why: format!("the records of {} lack its end", self.executor.name),
         })));
@@ -405,6 +412,10 @@ mod tests {
         }
 
         fn fetched(&mut self, result: Result<(), FetchError>) -> Actions {
+            self.fetched_without(result.map(|()| SkippedLinks::default()))
+        }
+
+        fn fetched_without(&mut self, result: Result<SkippedLinks, FetchError>) -> Actions {
             self.step(|machine, context| machine.on_fetched(context, result))
         }
     }
@@ -518,6 +529,23 @@ mod tests {
         assert!(!world.state.is_live());
     }
 
+    fn links(name: &str) -> SkippedLinks {
+        SkippedLinks { count: 1, names: vec![name.to_owned()] }
+    }
+
+    #[test]
+    fn links_that_are_left_out_are_recorded_and_named_after_the_output() {
+        let mut world = World::new();
+        let _first = world.receive_end();
+        let _second = world.fetched_without(Ok(links("a/link")));
+        let actions = world.fetched_without(Ok(links("b/link")));
+        let MirrorAction::AppendOutput { at, text } = &actions[1] else { panic!("{actions:?}") };
+        assert_eq!(*at, OUTPUT_BYTES);
+        assert!(text.contains("2 symbolic links") && text.contains("a/link, b/link"), "{text}");
+        let remote = world.state.remote.as_ref().expect("a mirror");
+        assert_eq!((remote.skipped_links.count, &remote.failed_fetches), (2, &Some(Vec::new())));
+    }
+
     fn failed_paths(world: &World) -> Vec<(String, String)> {
         let remote = world.state.remote.as_ref();
         let failed = remote.and_then(|remote| remote.failed_fetches.clone());
@@ -591,9 +619,11 @@ mod tests {
     fn a_new_mirror_does_not_copy_again_and_repeats_the_line() {
         let mut world = World::new();
         let failed = vec![FetchFailure { path: "a".to_owned(), why: "no such file".to_owned() }];
-        world.record(RemoteEvent::Fetched { at: MonotonicMs(6), failed });
+        let skipped_links = links("b/link");
+        world.record(RemoteEvent::Fetched { at: MonotonicMs(6), failed, skipped_links });
         let actions = world.receive_end();
-        assert!(matches!(actions[0], MirrorAction::AppendOutput { at: OUTPUT_BYTES, .. }));
+        let MirrorAction::AppendOutput { at, text } = &actions[0] else { panic!("{actions:?}") };
+        assert_eq!((*at, text.lines().count()), (OUTPUT_BYTES, 2), "{text}");
         assert!(!world.state.is_live());
     }
 }
