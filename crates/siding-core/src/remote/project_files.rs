@@ -13,9 +13,25 @@ use super::rsync::{cannot_start, cause_message};
 /// Maximum depth of submodules in submodules.
 const MAX_SUBMODULE_DEPTH: u32 = 16;
 
-/// Variables that would direct git to another repository, as in a hook.
-const REPOSITORY_VARIABLES: [&str; 4] =
-    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"];
+/// Variables that would direct git to another repository or another part of it, as in a hook: those
+/// of `git rev-parse --local-env-vars`, and one that earlier versions had. The variables that contain
+/// configuration (`GIT_CONFIG_COUNT` and others) stay, because they can be the user's own, such as
+/// `safe.directory`.
+const REPOSITORY_VARIABLES: [&str; 13] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
 
 /// Returns the top directory of the git work tree that contains a directory.
 ///
@@ -29,16 +45,22 @@ pub(super) fn find_work_tree(directory: &Path) -> Result<PathBuf, String> {
 }
 
 fn run_git(directory: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
-    let mut command = Command::new("git");
-    for name in REPOSITORY_VARIABLES {
-        command.env_remove(name);
-    }
-    command.arg("-C").arg(directory).args(arguments);
+    let mut command = git_command(directory, arguments);
     let output = command.output().map_err(|error| cannot_start("git", &error))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     Err(cause_message(&output.stderr).unwrap_or_else(|| output.status.to_string()))
+}
+
+/// Returns git with these arguments in a directory, whose repository it finds itself.
+fn git_command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    for name in REPOSITORY_VARIABLES {
+        command.env_remove(name);
+    }
+    command.arg("-C").arg(directory).args(arguments);
+    command
 }
 
 /// Returns a path relative to `top`, for a path that is relative to the directory `below` in it.
@@ -191,6 +213,20 @@ mod tests {
 
     fn paths(files: &ProjectFiles) -> Vec<&[u8]> {
         files.files().collect()
+    }
+
+    #[test]
+    fn no_variable_of_the_caller_selects_another_repository() {
+        let top = directory(&[]);
+        let listed = run_git(top.path(), &["rev-parse", "--local-env-vars"]).expect("git works");
+        let listed = String::from_utf8(listed).expect("UTF-8");
+        let command = git_command(top.path(), &[]);
+        let is_removed = |name: &str| command.get_envs().any(|env| env == (OsStr::new(name), None));
+        let is_configuration = |name: &&str| name.starts_with("GIT_CONFIG");
+        for name in listed.lines().filter(|name| !is_configuration(name)) {
+            assert!(is_removed(name), "{name}");
+        }
+        assert!(is_removed("GIT_COMMON_DIR") && !is_removed("GIT_CONFIG_COUNT"));
     }
 
     #[test]
