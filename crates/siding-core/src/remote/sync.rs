@@ -15,6 +15,7 @@ use siding_model::executor::{ExecutorSettings, RemoteExecutor};
 use siding_model::file_sync::{SentFiles, remote_directory_name};
 use siding_model::fnv::Fnv1a;
 use siding_model::shell_words::single_quote;
+use siding_model::text::one_line;
 
 use super::project_files::{self, ProjectFiles};
 use super::{rsync, ssh};
@@ -31,6 +32,9 @@ const MAX_LIST_BYTES: usize = 256 << 20;
 
 /// Maximum size of the output of a command, in bytes.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
+
+/// Maximum width of a path in an error, in columns.
+const PATH_COLUMNS: usize = 200;
 
 /// Maximum wait for another call that copies the same project, in milliseconds.
 const LOCK_TIMEOUT_MS: u64 = 600_000;
@@ -58,6 +62,18 @@ pub enum SyncError {
         top: PathBuf,
         /// The reason.
         why: String,
+    },
+    /// A path that the settings map contains a control character, for example a line break, after
+    /// which the rest would be taken for another path.
+    #[error(
+        "the project cannot be copied, because `{path}` contains a control character; rename the \
+         directory, or change `paths` of [executor.{executor}]"
+    )]
+    ControlCharacter {
+        /// The path, made safe to print.
+        path: String,
+        /// Name of the executor.
+        executor: String,
     },
     /// git could not list the files.
     #[error("git could not list the files of `{}`: {why}", top.display())]
@@ -162,13 +178,15 @@ impl SyncPlan {
         }
         add_named_paths(&mut files, (&top, &below), (extra, &settings.sync))?;
         let named_top = textual_top(working_directory, &below).unwrap_or_else(|| top.clone());
+        let destination = SyncDestination::choose(settings, &named_top);
+        destination.check_paths(&executor.name, [&named_top, &top])?;
         let below = below.into_os_string().into_string();
         let below = below.map_err(|_| local("the working directory is not UTF-8".to_owned()))?;
         let directories = files.empty_directories().map(<[u8]>::to_vec);
         let directories =
             directories.chain((!below.is_empty()).then(|| below.clone().into_bytes()));
         Ok(Self {
-            destination: SyncDestination::choose(settings, &named_top),
+            destination,
             directories: directories.collect(),
             files: SentFiles::from_paths(files.files().map(<[u8]>::to_vec)),
             executor,
@@ -288,6 +306,20 @@ impl SyncDestination {
             None => Self::Cache(remote_directory_name(&system_info::hostname(), &top)),
         }
     }
+
+    /// Checks that a mapped directory and the local paths of its project are without control
+    /// characters. A directory in the cache has a name of plain characters.
+    fn check_paths(&self, executor: &str, local: [&Path; 2]) -> Result<(), SyncError> {
+        let Self::Mapped(directory) = self else { return Ok(()) };
+        for path in [Path::new(directory)].into_iter().chain(local) {
+            let path = path.to_string_lossy();
+            if path.contains(char::is_control) {
+                let (path, executor) = (one_line(&path, PATH_COLUMNS), executor.to_owned());
+                return Err(SyncError::ControlCharacter { path, executor });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Adds the paths of the call, which must exist, and those of the settings, which may not exist in
@@ -341,12 +373,16 @@ fn prepare_script(destination: &SyncDestination, removes: bool) -> String {
     } else {
         String::new()
     };
-    // The shell removes line breaks at the end of a printed path, so a letter follows the path.
+    // The shell removes line breaks at the end of a printed path, so a letter follows the path. A
+    // symbolic link may lead to a path with a line break, whose last line would be another path.
     format!(
         "umask 077; LC_ALL=C; export LC_ALL; \
          command -v rsync >/dev/null 2>&1 || exit {missing}; \
          d={directory}; mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1; \
-         top=$(pwd -P; echo x); top=${{top%?x}}; {remove}printf '%s\\n' \"$top\"",
+         top=$(pwd -P; echo x); top=${{top%?x}}; \
+         case $top in *[[:cntrl:]]*) \
+         echo 'the path of the directory there contains a control character' >&2; exit 1;; esac; \
+         {remove}printf '%s\\n' \"$top\"",
         missing = rsync::NOT_FOUND_STATUS
     )
 }
@@ -520,6 +556,37 @@ mod tests {
         }
         assert!(top.join("kept/built").exists() && top.join("now/dir").exists());
         assert!(outside.join("file").exists() && top.join("link").exists());
+    }
+
+    #[test]
+    fn a_mapped_path_with_a_control_character_is_refused() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let top = temporary.path().canonicalize().expect("it exists");
+        let plan = |name: &str, remote: &str| {
+            let directory = top.join(name);
+            write(&directory.join("data"));
+            let settings = settings(&[(directory.to_str().expect("UTF-8"), remote)]);
+            SyncPlan::new(executor(), &settings, &directory, &[PathBuf::from("data")])
+        };
+        assert!(plan("plain", "/srv/p").is_ok());
+        for (name, remote, shown) in
+            [("plain", "/srv/a\n/etc", "/srv/a\\n/etc"), ("a\nb", "/srv/p", "a\\nb")]
+        {
+            let refused = plan(name, remote).expect_err(remote).to_string();
+            assert!(refused.contains("control character") && refused.contains(shown), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_path_with_a_line_break_redirects_nothing() {
+        let home = tempfile::tempdir().expect("a directory");
+        let (target, other) = (home.path().join("a\n"), home.path().join("other"));
+        write(&target.join("other/file"));
+        write(&other.join("file"));
+        symlink(&target, home.path().join("link")).expect("own directory");
+        let link = home.path().join("link").to_str().expect("UTF-8").to_owned();
+        assert_eq!(prepare(&SyncDestination::Mapped(link), home.path(), b"other/file\0"), None);
+        assert!(target.join("other/file").exists() && other.join("file").exists());
     }
 
     #[test]

@@ -353,3 +353,18 @@ fn copies_that_cannot_work_are_refused_before_anything_starts() {
     }
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
+
+/// This call needs no other machine.
+#[test]
+fn a_mapped_directory_with_a_line_break_is_refused() {
+    let sandbox = sandbox();
+    let plain = sandbox.path("plain");
+    write(&plain.join("data"), "");
+    let keys = format!("paths = {{ \"{}\" = \"/srv/a\\n/etc\" }}\n", plain.display());
+    write_executor(&sandbox, &keys);
+    let args = ["run", "--on", "build", "--sync-path", "data", "--", "true"];
+    let done = sandbox.siding(&args).cwd(&plain).run().expect_code(125);
+    let text = done.stderr_text();
+    assert!(text.contains("control character") && text.contains("/srv/a\\n/etc"), "{done}");
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+}
