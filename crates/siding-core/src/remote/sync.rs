@@ -4,6 +4,8 @@
 //! the project no longer has is removed there only if it is in this list, so the results of remote
 //! commands stay.
 
+mod prepare_script;
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -14,9 +16,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use siding_model::executor::{ExecutorSettings, RemoteExecutor};
 use siding_model::file_sync::{SentFiles, remote_directory_name};
 use siding_model::fnv::Fnv1a;
-use siding_model::shell_words::single_quote;
 use siding_model::text::one_line;
 
+use self::prepare_script::{OWNED_STATUS, prepare_script};
 use super::project_files::{self, ProjectFiles};
 use super::{rsync, ssh};
 use crate::store::StateDir;
@@ -74,6 +76,24 @@ pub enum SyncError {
         path: String,
         /// Name of the executor.
         executor: String,
+    },
+    /// The mapped directory on the remote machine has the files of another project, or of another
+    /// machine.
+    #[error(
+        "`{directory}` on {executor} has the files of another project, `{owner}`, and a copy could \
+         replace or remove them; nothing was copied or started. Map the projects to different \
+         directories in `paths` of [executor.{executor}], or, if the other one is not copied there \
+         any more, remove the file `{marker}` on {executor}"
+    )]
+    Owned {
+        /// Name of the executor.
+        executor: String,
+        /// The remote directory.
+        directory: String,
+        /// The machine and the directory of the other project, made safe to print.
+        owner: String,
+        /// Path of the file there that names the other project, made safe to print.
+        marker: String,
     },
     /// git could not list the files.
     #[error("git could not list the files of `{}`: {why}", top.display())]
@@ -242,20 +262,24 @@ impl SyncPlan {
 
     /// Returns the name of the list of the files that were sent to this destination.
     fn list_name(&self) -> String {
-        let (SyncDestination::Mapped(directory) | SyncDestination::Cache(directory)) =
-            &self.destination;
         Fnv1a::default()
             .with_bytes(self.executor.destination().as_bytes())
             .with_bytes(b"\0")
-            .with_bytes(directory.as_bytes())
+            .with_bytes(self.destination.as_str().as_bytes())
             .with_bytes(b"\0")
             .with_bytes(self.top.as_os_str().as_bytes())
             .to_hex()
     }
 
+    /// Returns the machine and the directory of this project, which the remote machine records for a
+    /// mapped directory.
+    fn owner(&self) -> String {
+        format!("{}:{}", system_info::hostname(), self.top.to_string_lossy())
+    }
+
     /// Creates the remote directory, and removes files in it. Returns its path.
     fn prepare_directory(&self, removed: &SentFiles) -> Result<String, SyncError> {
-        let script = prepare_script(&self.destination, removed.count() > 0);
+        let script = prepare_script(&self.destination, &self.owner(), removed.count() > 0);
         let mut command = ssh::remote_command(&self.executor, &script);
         let input = rsync::input_file(&removed.encode());
         let input = input.map_err(|error| SyncError::Local { why: error.to_string() })?;
@@ -263,6 +287,9 @@ impl SyncPlan {
         let fail = |why: String| SyncError::Remote { executor: self.executor.name.clone(), why };
         if finished.status.code() == Some(rsync::NOT_FOUND_STATUS) {
             return Err(fail(rsync::missing_rsync(&self.executor.name)));
+        }
+        if finished.status.code() == Some(OWNED_STATUS) {
+            return Err(self.owned_error(&finished.stdout));
         }
         if !finished.status.success() {
             return Err(fail(finished.cause()));
@@ -274,6 +301,16 @@ impl SyncPlan {
             return Err(fail("the path of the directory there cannot be used".to_owned()));
         }
         Ok(path.to_owned())
+    }
+
+    /// Returns the error for a directory of another project, whose marker file and name are the last
+    /// lines of the output.
+    fn owned_error(&self, stdout: &[u8]) -> SyncError {
+        let text = String::from_utf8_lossy(stdout);
+        let mut lines = text.lines().rev().map(|line| one_line(line, PATH_COLUMNS));
+        let [owner, marker] = [lines.next(), lines.next()].map(Option::unwrap_or_default);
+        let directory = self.destination.as_str().to_owned();
+        SyncError::Owned { executor: self.executor.name.clone(), directory, owner, marker }
     }
 
     fn send_files(&self, remote_top: &str) -> Result<(), SyncError> {
@@ -305,6 +342,12 @@ impl SyncDestination {
             Some(directory) => Self::Mapped(directory),
             None => Self::Cache(remote_directory_name(&system_info::hostname(), &top)),
         }
+    }
+
+    /// Returns the path or the name.
+    const fn as_str(&self) -> &str {
+        let (Self::Mapped(directory) | Self::Cache(directory)) = self;
+        directory.as_str()
     }
 
     /// Checks that a mapped directory and the local paths of its project are without control
@@ -358,53 +401,6 @@ fn textual_top(working_directory: &Path, below: &Path) -> Option<PathBuf> {
         working_directory.ancestors().nth(count).unwrap_or(working_directory).to_owned()
     })
 }
-
-/// Returns the script that creates the directory, removes the files that its input names, each with
-/// a NUL byte at its end, and prints the path of the directory.
-fn prepare_script(destination: &SyncDestination, removes: bool) -> String {
-    let directory = match destination {
-        SyncDestination::Mapped(directory) => single_quote(directory),
-        SyncDestination::Cache(name) => {
-            format!("\"${{XDG_CACHE_HOME:-$HOME/.cache}}/siding/sync/{name}\"")
-        }
-    };
-    let remove = if removes {
-        format!("xargs -0 sh -c {} siding \"$top\" || exit 1; ", single_quote(REMOVE_SCRIPT))
-    } else {
-        String::new()
-    };
-    // The shell removes line breaks at the end of a printed path, so a letter follows the path. A
-    // symbolic link may lead to a path with a line break, whose last line would be another path.
-    format!(
-        "umask 077; LC_ALL=C; export LC_ALL; \
-         command -v rsync >/dev/null 2>&1 || exit {missing}; \
-         d={directory}; mkdir -p -- \"$d\" && cd -- \"$d\" || exit 1; \
-         top=$(pwd -P; echo x); top=${{top%?x}}; \
-         case $top in *[[:cntrl:]]*) \
-         echo 'the path of the directory there contains a control character' >&2; exit 1;; esac; \
-         {remove}printf '%s\\n' \"$top\"",
-        missing = rsync::NOT_FOUND_STATUS
-    )
-}
-
-/// Removes the files below the working directory that the arguments after the first one name, and
-/// then directories that are empty. The first argument is the path of the working directory. A file
-/// behind a symbolic link is outside of the directory, and a directory in place of a file was not
-/// sent: both stay.
-///
-/// The script is one line, because a login shell may accept no line break within quotes.
-const REMOVE_SCRIPT: &str = "top=$1; shift; last=; own=; \
-    prune() { e=$1; while [ \"$e\" != . ] && rmdir \"./$e\" 2>/dev/null; do \
-    case $e in */*) e=${e%/*} ;; *) e=. ;; esac; done; }; \
-    for f do case $f in */*) d=${f%/*} ;; *) d=. ;; esac; \
-    if [ \"$d\" != \"$last\" ]; then [ -z \"$own\" ] || prune \"$last\"; last=$d; own=; \
-    real=$(cd -P \"./$d\" 2>/dev/null && pwd -P; echo x); \
-    case $d in .) want=$top ;; *) want=${top%/}/$d ;; esac; \
-    [ \"${real%?x}\" != \"$want\" ] || own=1; fi; \
-    [ -n \"$own\" ] || continue; \
-    if [ -d \"./$f\" ] && [ ! -L \"./$f\" ]; then continue; fi; \
-    rm -f \"./$f\" || exit 1; done; \
-    [ -z \"$own\" ] || prune \"$last\"";
 
 /// The exit status and the output of a command.
 struct CommandResult {
@@ -478,7 +474,6 @@ impl<'r> SentList<'r> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -504,26 +499,10 @@ mod tests {
         }
     }
 
-    fn write(path: &Path) {
+    /// Creates an empty file, and the directories that contain it.
+    pub(super) fn write(path: &Path) {
         std::fs::create_dir_all(path.parent().expect("below")).expect("own directory");
         std::fs::write(path, "").expect("own directory");
-    }
-
-    /// Runs the script as a remote machine with a program `rsync` would. Returns the printed path.
-    fn prepare(destination: &SyncDestination, home: &Path, removed: &[u8]) -> Option<String> {
-        let input = rsync::input_file(removed).expect("a file");
-        let script = prepare_script(destination, !removed.is_empty());
-        let programs = home.join("bin");
-        write(&programs.join("rsync"));
-        let executable = std::fs::Permissions::from_mode(0o700);
-        std::fs::set_permissions(programs.join("rsync"), executable).expect("own directory");
-        let path = format!("{}:/usr/bin:/bin", programs.display());
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(script).env("HOME", home).env("PATH", path);
-        shell.env_remove("XDG_CACHE_HOME");
-        let output = shell.stdin(Stdio::from(input)).output().expect("sh");
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
-        output.status.success().then(|| text.trim_end().to_owned())
     }
 
     #[test]
@@ -535,27 +514,6 @@ mod tests {
         let SyncDestination::Cache(name) = &other else { panic!("{other:?}") };
         assert!(name.starts_with("p-"), "{name}");
         assert_eq!(other, choose("/home/me/p"));
-    }
-
-    #[test]
-    fn only_named_files_are_removed_and_nothing_outside() {
-        let home = tempfile::tempdir().expect("a directory");
-        let home = home.path().canonicalize().expect("it exists");
-        let (top, outside) = (home.join("it's"), home.join("outside"));
-        for name in ["gone", "-rf", "a\nb", "deep/er/file", "kept/sent", "kept/built", "now/dir"] {
-            write(&top.join(name));
-        }
-        write(&outside.join("file"));
-        symlink(&outside, top.join("link")).expect("own directory");
-        let removed = b"-rf\0a\nb\0deep/er/file\0gone\0kept/sent\0link/file\0never\0now\0";
-        let mapped = SyncDestination::Mapped(top.to_str().expect("UTF-8").to_owned());
-        let printed = prepare(&mapped, &home, removed);
-        assert_eq!(printed.as_deref(), top.to_str());
-        for name in ["gone", "-rf", "a\nb", "deep", "kept/sent"] {
-            assert!(!top.join(name).exists(), "{name}");
-        }
-        assert!(top.join("kept/built").exists() && top.join("now/dir").exists());
-        assert!(outside.join("file").exists() && top.join("link").exists());
     }
 
     #[test]
@@ -578,25 +536,17 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_a_path_with_a_line_break_redirects_nothing() {
-        let home = tempfile::tempdir().expect("a directory");
-        let (target, other) = (home.path().join("a\n"), home.path().join("other"));
-        write(&target.join("other/file"));
-        write(&other.join("file"));
-        symlink(&target, home.path().join("link")).expect("own directory");
-        let link = home.path().join("link").to_str().expect("UTF-8").to_owned();
-        assert_eq!(prepare(&SyncDestination::Mapped(link), home.path(), b"other/file\0"), None);
-        assert!(target.join("other/file").exists() && other.join("file").exists());
-    }
-
-    #[test]
-    fn the_directory_in_the_cache_is_private() {
-        let home = tempfile::tempdir().expect("a directory");
-        let destination = SyncDestination::Cache("p-0".to_owned());
-        let printed = prepare(&destination, home.path(), b"").expect("it succeeds");
-        assert!(printed.ends_with("/.cache/siding/sync/p-0"), "{printed}");
-        let facts = std::fs::metadata(printed).expect("it exists");
-        assert_eq!(facts.permissions().mode() & 0o777, 0o700);
+    fn the_error_about_another_project_names_it_and_the_next_step() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        write(&temporary.path().join("data"));
+        let mapped = settings(&[(temporary.path().to_str().expect("UTF-8"), "/srv/p")]);
+        let extra = [PathBuf::from("data")];
+        let plan = SyncPlan::new(executor(), &mapped, temporary.path(), &extra).expect("a project");
+        let printed = b"Welcome!\n/home/me/.cache/siding/sync-owners/7-6\nlaptop:/\x1b[2J\n";
+        let text = plan.owned_error(printed).to_string();
+        for part in ["`/srv/p` on build", "`laptop:/\\e[2J`", "sync-owners/7-6`", "`paths`"] {
+            assert!(text.contains(part), "no {part} in {text}");
+        }
     }
 
     #[test]

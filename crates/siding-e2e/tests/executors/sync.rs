@@ -131,6 +131,34 @@ fn a_mapped_project_is_copied_to_its_directory() {
 
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn two_projects_in_one_directory_are_refused() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let (first, second) = (sandbox.path("first"), sandbox.path("second"));
+    let target = remote.home().join("copy");
+    let pairs =
+        [&first, &second].map(|from| format!("\"{}\" = \"{}\"", from.display(), target.display()));
+    write_executor(&sandbox, &format!("paths = {{ {} }}\n", pairs.join(", ")));
+    write(&first.join("data/shared"), "first");
+    write(&second.join("data/shared"), "second");
+    let flags = ["--sync-path", "data"];
+    assert_eq!(run_in_copy(&remote, &first, &flags, "true"), target);
+
+    let refused = remote.run(&flags, "true").cwd(&second).run().expect_code(125);
+    for part in ["another project", &first.display().to_string(), "paths", "sync-owners"] {
+        assert!(refused.stderr_text().contains(part), "no {part}: {refused}");
+    }
+    assert_eq!(read(&target.join("data/shared")), "first");
+    assert_eq!(run_in_copy(&remote, &first, &flags, "true"), target);
+
+    let markers = remote.home().join(".cache/siding/sync-owners");
+    std::fs::remove_dir_all(markers).expect("the owner is recorded");
+    assert_eq!(run_in_copy(&remote, &second, &flags, "true"), target);
+    assert_eq!(read(&target.join("data/shared")), "second");
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn named_paths_are_copied_without_git() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
