@@ -341,6 +341,20 @@ fn the_copy_of_a_killed_mirror_has_ended_before_the_end_is_recorded() {
 
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_stop_after_the_mirror_was_killed_records_the_end_after_the_copy() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let project = create_project(&sandbox);
+    let (id, copying) = kill_mirror_during_copy(&remote, &project, "");
+    let _stopped = sandbox.siding(&["stop", &id]).run();
+    assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 0}));
+    assert!(copying.iter().all(|process| !process.is_alive()), "{copying:?}");
+    assert_eq!(failed_fetches(&remote, &id)[0]["path"], "big");
+    assert!(!project.join("big").exists());
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn a_copy_waits_for_the_processes_of_an_earlier_one() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);

@@ -129,11 +129,13 @@ impl Mirror {
         self.carry_out(actions);
     }
 
-    /// Connects if an attempt is due.
+    /// Connects if an attempt is due, unless an earlier copy of files must end first.
     pub(super) fn connect_if_due(&mut self, now: MonotonicMs) {
         if self.connection.wake_at().is_some_and(|at| at <= now) {
             self.connection.backoff.record_check(now, now);
-            self.step(|machine, context| machine.on_due(context));
+            if !self.has_earlier_copy() {
+                self.step(|machine, context| machine.on_due(context));
+            }
         }
     }
 

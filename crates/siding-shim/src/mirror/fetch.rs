@@ -2,8 +2,9 @@
 //!
 //! rsync consists of several processes here: one that the mirror starts, its receiver, which writes
 //! the files, and ssh. When the mirror is killed, the kernel sends SIGTERM to the first one, which
-//! then ends the others. All of them except ssh hold the lock of the task's copies, so that the next
-//! mirror starts none before they have ended.
+//! then ends the others, within about half a second. All of them except ssh hold the lock of the
+//! task's copies: the next mirror connects, and so receives the end of the command and starts
+//! another copy, only when they have ended.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -28,11 +29,10 @@ use super::Mirror;
 const MAX_MESSAGE_BYTES: usize = 4096;
 /// Time in which rsync removes its temporary file after a SIGTERM, in milliseconds.
 const EXIT_TIMEOUT_MS: u64 = 1_000;
-/// Pause before the next attempt to start a copy, in milliseconds, while the rsync of a killed mirror
-/// ends. It pauses itself for 0.4 s after a SIGTERM.
+/// Pause before the next attempt to start a copy, in milliseconds, while an earlier rsync ends.
 const LOCK_RETRY_MS: u64 = 500;
 
-/// A path whose copy waits for the end of an rsync that a killed mirror has started.
+/// A path whose copy waits for the end of an earlier rsync of the task.
 #[derive(Debug)]
 pub(super) struct WaitingFetch {
     path: String,
@@ -57,6 +57,11 @@ fn lock_copies(task: &TaskDir) -> io::Result<Option<OwnedFd>> {
     // the shared connection, which may stay open, does not hold the lock.
     descriptor::set_close_on_exec(&lock, false)?;
     Ok(Some(lock))
+}
+
+/// Returns whether a process of an earlier rsync holds the lock.
+fn is_locked(task: &TaskDir) -> bool {
+    lock_copies(task).is_ok_and(|lock| lock.is_none())
 }
 
 /// A running rsync. Dropping the value ends rsync.
@@ -113,9 +118,10 @@ impl FetchProcess {
         has_exited.then(|| self.reap())
     }
 
-    /// Ends rsync unless it has exited. An rsync that is killed cannot end its receiver, so the whole
-    /// group is killed then. An rsync that has exited has ended its processes itself, and what is
-    /// left of the group may belong to a shared connection, such as the `ProxyCommand` of ssh.
+    /// Ends rsync unless it has exited. An rsync that is killed cannot end its receiver, so the
+    /// whole group is killed then. An rsync that has exited has ended its processes itself, and
+    /// what is left of the group may belong to a shared connection, such as the `ProxyCommand` of
+    /// ssh.
     fn reap(&mut self) -> io::Result<ExitStatus> {
         let has_exited = matches!(self.end.exit_status(), Some(LeaderEnd::Exited { .. }));
         if !self.is_reaped && !has_exited {
@@ -183,6 +189,13 @@ impl Mirror {
             Ok(process) => self.fetch = Some(process),
             Err(why) => self.on_fetched(Err(FetchError { why, is_interruption: false })),
         }
+    }
+
+    /// Returns whether a copy that a killed mirror has started may still write files. The end of
+    /// the task must not be received before, because a stop records it without another copy.
+    pub(super) fn has_earlier_copy(&self) -> bool {
+        let is_first = self.fetch.is_none() && self.waiting_fetch.is_none();
+        is_first && self.task.spec().fetch.is_some() && is_locked(self.task.dir())
     }
 
     /// Tries again to start a copy that waits.

@@ -39,9 +39,9 @@ pub(super) fn prepare_script(destination: &SyncDestination, owner: &str, removes
     )
 }
 
-/// Returns the part of the script that records the owner of the directory `$top`, unless another one
-/// is recorded. The marker is in the cache of the account, because a file in the directory would be a
-/// part of the project.
+/// Returns the part of the script that records the owner of the directory `$top`, unless another
+/// one is recorded. The marker is in the cache of the account, because a file in the directory
+/// would be a part of the project.
 ///
 /// Two calls may record an owner at the same time: a hard link fails if the name exists. A file
 /// system without hard links leaves a short time in which the later one wins.

@@ -4,8 +4,8 @@
 //! reader of the end finds the files. The records that report the end are held back meanwhile. If
 //! the connection breaks, the remote machine sends them again.
 //!
-//! A stop that a client of the mirror requests prevents the copying that has not begun, and ends the
-//! one that has. The end of the session, and a stop on the remote machine, do neither.
+//! A stop that a client of the mirror requests prevents the copying that has not begun, and ends
+//! the one that has. The end of the session, and a stop on the remote machine, do neither.
 
 use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::journal::TaskState;
