@@ -14,7 +14,7 @@ use super::rsync::{cannot_start, cause_message};
 const MAX_SUBMODULE_DEPTH: u32 = 16;
 
 /// Variables that would direct git to another repository or another part of it, as in a hook: those
-/// of `git rev-parse --local-env-vars`, and one that earlier versions had. The variables that contain
+/// of `git rev-parse --local-env-vars`, and one that earlier versions had. The variables with
 /// configuration (`GIT_CONFIG_COUNT` and others) stay, because they can be the user's own, such as
 /// `safe.directory`.
 const REPOSITORY_VARIABLES: [&str; 13] = [

@@ -271,8 +271,8 @@ impl SyncPlan {
             .to_hex()
     }
 
-    /// Returns the machine and the directory of this project, which the remote machine records for a
-    /// mapped directory.
+    /// Returns the machine and the directory of this project, which the remote machine records for
+    /// a mapped directory.
     fn owner(&self) -> String {
         format!("{}:{}", system_info::hostname(), self.top.to_string_lossy())
     }
@@ -303,8 +303,8 @@ impl SyncPlan {
         Ok(path.to_owned())
     }
 
-    /// Returns the error for a directory of another project, whose marker file and name are the last
-    /// lines of the output.
+    /// Returns the error for a directory of another project, whose marker file and name are the
+    /// last lines of the output.
     fn owned_error(&self, stdout: &[u8]) -> SyncError {
         let text = String::from_utf8_lossy(stdout);
         let mut lines = text.lines().rev().map(|line| one_line(line, PATH_COLUMNS));

@@ -191,8 +191,8 @@ pub fn unblock_in_child(program: &mut Command) {
 }
 
 /// Lets a program receive SIGTERM when the thread that starts it ends, even by SIGKILL
-/// (PR_SET_PDEATHSIG, prctl(2)). The children of the program receive nothing, so only a program that
-/// ends its own children at a SIGTERM leaves none behind.
+/// (PR_SET_PDEATHSIG, prctl(2)). The children of the program receive nothing, so only a program
+/// that ends its own children at a SIGTERM leaves none behind.
 pub fn terminate_child_with_thread(program: &mut Command) {
     let parent = rustix::process::getpid();
     let request_signal = move || -> io::Result<()> {
