@@ -87,7 +87,7 @@ impl<'r> TaskProgress<'r> {
         let remote = remote_state(&view);
         let facts = ProgressFacts {
             counts,
-            elapsed_ms: view.elapsed_ms,
+            elapsed_ms: view.state_time_ms(),
             // The time in a queue says nothing about the duration of the command.
             usual_ms: usual_ms.filter(|_| view.queued.is_none()),
             remote: remote.as_deref(),

@@ -154,6 +154,7 @@ impl LiveTask {
     pub(crate) fn update_times(&mut self, now: Moment) {
         let Some(state) = &self.state else { return };
         self.view.elapsed_ms = state.elapsed_ms(now.awake);
+        self.view.queued_ms = state.queued_ms(now.awake);
         if let (Some(attention), Some(stalled)) = (&mut self.view.attention, &state.stall) {
             *attention = AttentionView::new(stalled, now.awake);
         }

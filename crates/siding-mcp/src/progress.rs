@@ -139,7 +139,7 @@ fn format_status(view: &TaskView, snapshot: &TaskSnapshot) -> String {
     format!(
         "{} {state} for {}{usual}{last}",
         view.task_id,
-        format_duration(whole_seconds(view.elapsed_ms))
+        format_duration(whole_seconds(view.state_time_ms()))
     )
 }
 

@@ -123,7 +123,7 @@ const MIN_COMMAND_COLUMNS: usize = 14;
 pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     let (id, after) = (
         format!("{}  ", view.task_id),
-        format!(" after {}", format_duration(Duration::from_millis(view.elapsed_ms))),
+        format!(" after {}", format_duration(Duration::from_millis(view.state_time_ms()))),
     );
     let room = columns.saturating_sub(id.len() + after.len());
     let state = match &view.outcome {

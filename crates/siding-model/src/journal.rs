@@ -7,6 +7,7 @@
 
 mod job_limit;
 mod remote_events;
+mod run_time;
 
 use std::borrow::Cow;
 
@@ -293,27 +294,6 @@ impl TaskState {
             | TaskEvent::Vanished { .. } => {}
         }
         Ok(())
-    }
-
-    /// Returns the awake time from the start to the end of the task, or to `now` while it has not
-    /// ended, in milliseconds.
-    #[must_use]
-    pub fn elapsed_ms(&self, now: MonotonicMs) -> u64 {
-        let end = if self.lifecycle.is_ended() { self.last_event_at } else { now };
-        end.ms_since(self.started)
-    }
-
-    /// Returns the time of the end on the wall clock, from the final record. If a crash lost this
-    /// record, the result is the start time plus the awake time up to the last event.
-    #[must_use]
-    pub fn ended_wall(&self) -> UnixMs {
-        self.closed.as_ref().map_or_else(
-            || {
-                let ran = i64::try_from(self.elapsed_ms(self.last_event_at)).unwrap_or(i64::MAX);
-                self.started_wall.plus_ms(ran)
-            },
-            |closed| closed.wall,
-        )
     }
 
     /// Returns whether the task has readiness conditions and has not become ready.

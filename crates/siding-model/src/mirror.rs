@@ -8,5 +8,5 @@ mod state;
 
 pub use clock::RemoteClock;
 pub use event::RemoteEvent;
-pub use job::{JobEnd, JobStatus};
+pub use job::{JobEnd, JobStatus, QueueTime};
 pub use state::{InputLoss, PendingStop, RemoteState, Unreachable};

@@ -66,8 +66,12 @@ pub struct TaskView {
     /// Time of the end, RFC 3339; null while the task runs, or if a crash lost the final record.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
-    /// Awake time from start to end, or to now, in milliseconds.
+    /// Awake time from start to end, or to now, in milliseconds; 0 while the task waits in the queue
+    /// of a cluster, and for a task that ended there.
     pub elapsed_ms: u64,
+    /// Time in the queue of a cluster, in milliseconds, which `elapsed_ms` does not include; null for
+    /// a task that was in no queue.
+    pub queued_ms: Option<u64>,
     /// Time at which the task will be stopped, RFC 3339: its deadline, or the earlier time limit of
     /// its job; null when it has ended, and while a person waits for it in the foreground.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
@@ -115,6 +119,9 @@ pub struct TaskView {
     pub machine: Option<String>,
     /// The status of the job that waits in the queue of a cluster; null outside of a queue.
     pub queued: Option<QueuedView>,
+    /// Number of the job in the cluster, also while it runs and after its end; null without a
+    /// cluster, and until the cluster has accepted the job.
+    pub job_id: Option<String>,
     /// Number of times that a cluster interrupted the job and started it again.
     pub restarts: u32,
     /// The present interruption of the connection to the remote machine, where the task continues;

@@ -213,7 +213,9 @@ fn executor_facts(view: &TaskView) -> Vec<(&'static str, String)> {
     };
     [
         ("executor", view.executor_text()),
+        ("job", view.job_id.clone().filter(|_| view.queued.is_none())),
         ("queued", view.queued.as_ref().map(describe_queue)),
+        ("waited", view.queued_ms.map(|ms| format!("{} in the queue", format_ms(ms)))),
         ("unreachable", unreachable.map(|view| view.describe(&local_time(&view.since)))),
         ("sent by", view.sent_by.clone()),
     ]

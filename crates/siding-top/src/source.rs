@@ -75,9 +75,10 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
         host: live.session_host(&view.session_id).map_or("", SessionHost::label),
         state: row_state(task),
         state_text: state_text(task),
-        started: MonotonicMs(now.awake.0.saturating_sub(view.elapsed_ms)),
+        started: MonotonicMs(now.awake.0.saturating_sub(view.state_time_ms())),
         final_elapsed_ms: view.outcome.is_some().then_some(view.elapsed_ms),
-        expected_ms: view.expected_ms,
+        // The time in a queue says nothing about the duration of the command.
+        expected_ms: view.expected_ms.filter(|_| view.queued.is_none()),
         silent_since: task.silent_since(),
         reason: reason(task),
         cpu_percent: usage.and_then(|usage| usage.cpu_percent),

@@ -45,9 +45,9 @@ impl TaskPanel {
                 .then(|| text::last_line(&standing))
                 .flatten(),
             is_foreground: view.placement.kind == PlacementKind::Foreground,
-            phase: (!view.is_in_progress() || view.unreachable.is_some())
+            phase: (!view.is_in_progress() || view.unreachable.is_some() || view.queued.is_some())
                 .then(|| view.live_state()),
-            elapsed_ms: view.elapsed_ms,
+            elapsed_ms: view.state_time_ms(),
             expected_ms: view.expected_ms,
             command: view.display_name().to_owned(),
         });

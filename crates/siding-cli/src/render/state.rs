@@ -10,9 +10,9 @@ use siding_model::task_view::{PhaseName, TaskView};
 use super::color::TextStyle;
 use crate::stdout;
 
-/// Formats the elapsed time of a task.
+/// Formats the time that a task has run, or waited in the queue in which it still is.
 pub(super) fn format_elapsed(view: &TaskView) -> String {
-    format_duration(Duration::from_millis(view.elapsed_ms))
+    format_duration(Duration::from_millis(view.state_time_ms()))
 }
 
 /// Formats the outcome, or the state of a task that has not ended, in one or two words.

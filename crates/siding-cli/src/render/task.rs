@@ -153,7 +153,12 @@ impl TaskScreen {
                 let ended = self.zone.format(ended);
                 self.add_words("ended", &format!("{ended}, after {}", state::format_elapsed(view)))
             }
+            None if view.queued.is_some() => {}
             None => self.add_line("elapsed", &state::format_elapsed(view)),
+        }
+        if let Some(waited) = view.queued_ms {
+            let waited = format_duration(Duration::from_millis(waited));
+            self.add_line("waited", &format!("{waited} in the queue"));
         }
         if let Some(usual) = format_progress(view) {
             let runs =

@@ -80,8 +80,14 @@ fn a_job_waits_in_the_queue_until_its_node_is_available() {
         let reason = &show_task(&sandbox, &id)["queued"]["reason"];
         reason.as_str().is_some_and(|reason| reason.contains("Node"))
     });
+    let waiting = show_task(&sandbox, &id);
+    assert_eq!(waiting["elapsed_ms"], 0, "{waiting}");
+    let waited_ms = waiting["queued_ms"].as_u64().expect("the time in the queue");
     cluster.undrain();
     assert_eq!(wait_for_outcome(&sandbox, &id), json!({"kind": "exited", "code": 6}));
+    let ended = show_task(&sandbox, &id);
+    assert_eq!((&ended["job_id"], &ended["queued"]), (&queued["job_id"], &json!(null)), "{ended}");
+    assert!(ended["queued_ms"].as_u64().is_some_and(|ms| ms >= waited_ms), "{ended}");
 }
 
 #[test]
@@ -114,6 +120,11 @@ fn scancel_in_the_queue_stops_the_task() {
     cluster.client("scancel", &[&cluster.job_id(&id)]);
     let outcome = wait_for_outcome(&sandbox, &id);
     assert_eq!(outcome, json!({"kind": "stopped", "by": "scancel"}));
+    assert_eq!(show_task(&sandbox, &id)["elapsed_ms"], 0);
+    eventually("the history has a run without a duration", || {
+        let runs = sandbox.siding(&["history", "--json"]).run().expect_code(0).json();
+        runs[0]["ran_ms"].is_null() && runs[0]["task_id"] == id.as_str()
+    });
 }
 
 /// A running task needs no answer from the cluster.

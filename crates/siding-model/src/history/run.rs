@@ -33,7 +33,7 @@ pub struct Run {
     pub ended: UnixMs,
     /// Awake milliseconds from the start until the leader ended or siding started to end it; for a
     /// lost or released task, until this outcome was recorded. `None` if the history holds no
-    /// value.
+    /// value, and for a task that ended in the queue of a cluster.
     pub ran_ms: Option<u64>,
     /// How the run ended, which determines [`Self::length`].
     pub outcome: Outcome,
@@ -52,7 +52,7 @@ impl Run {
             command: normalize_command(&state.spec.command_text()),
             cwd: history_directory(executor.map(|one| one.name.as_str()), &state.spec.cwd),
             ended: state.ended_wall(),
-            ran_ms: state.ran_until.map(|until| until.ms_since(state.started)),
+            ran_ms: state.ran_ms(),
             outcome: outcome.clone(),
             peak_memory: state
                 .closed

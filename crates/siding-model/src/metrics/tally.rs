@@ -259,8 +259,7 @@ impl Tally {
 
     fn count_end(&mut self, state: &TaskState) {
         if let Some(outcome) = state.lifecycle.outcome() {
-            let ran_ms = state.ran_until.map(|until| until.ms_since(state.started));
-            self.count_outcome(outcome, ran_ms);
+            self.count_outcome(outcome, state.ran_ms());
         }
         let Some(closed) = &state.closed else { return };
         self.add_count(CounterName::OutputBytes, "", closed.output.bytes);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::process::UnixMs;
+use crate::process::{MonotonicMs, UnixMs};
 
 /// The status of a job that waits in the queue. The texts are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,40 @@ pub struct JobStatus {
     /// Time at which the cluster expects to start the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_start: Option<UnixMs>,
+}
+
+/// The time of a job in the queue, over all of its attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueTime {
+    /// Total of the waits that have ended, in milliseconds.
+    earlier_ms: u64,
+    /// Start of the present wait; `None` while the job runs. A task that ends in the queue keeps it.
+    since: Option<MonotonicMs>,
+}
+
+impl QueueTime {
+    /// Begins a wait, unless the job waits already.
+    pub(super) fn begin(&mut self, at: MonotonicMs) {
+        self.since.get_or_insert(at);
+    }
+
+    /// Ends the present wait at the start of the job.
+    pub(super) fn end(&mut self, at: MonotonicMs) {
+        self.earlier_ms = self.total_ms(at);
+        self.since = None;
+    }
+
+    /// Returns whether the job waits, or the task ended while it did.
+    #[must_use]
+    pub const fn is_waiting(self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Returns the total of all waits, the present one up to `now`, in milliseconds.
+    #[must_use]
+    pub fn total_ms(self, now: MonotonicMs) -> u64 {
+        self.earlier_ms.saturating_add(self.since.map_or(0, |since| now.ms_since(since)))
+    }
 }
 
 /// The end of a job, for a task whose own records do not decide its outcome.

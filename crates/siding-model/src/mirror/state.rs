@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::clock::RemoteClock;
 use super::event::RemoteEvent;
-use super::job::JobStatus;
+use super::job::{JobStatus, QueueTime};
 use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::process::{MonotonicMs, UnixMs};
 use crate::signal::Signal;
@@ -25,6 +25,11 @@ pub struct RemoteState {
     pub copied_records: u64,
     /// The status of the job while it waits in the queue of a cluster; `None` otherwise.
     pub queued: Option<JobStatus>,
+    /// Number of the job, also after it has left the queue; `None` without a cluster, and until the
+    /// cluster has accepted the job.
+    pub job_id: Option<String>,
+    /// The time in the queue; `None` for a task that was in no queue.
+    pub queue_time: Option<QueueTime>,
     /// Number of attempts of the job before the present one; 0 without a cluster.
     pub attempt: u32,
     /// Number of output bytes of these attempts.
@@ -92,17 +97,28 @@ impl RemoteState {
     pub(crate) fn apply(&mut self, event: &RemoteEvent) {
         match event {
             RemoteEvent::Sent { at } => self.sent_at = Some(*at),
-            RemoteEvent::Accepted { machine, clock, .. } => {
+            RemoteEvent::Accepted { at, machine, clock, .. } => {
+                if let Some(queue_time) = &mut self.queue_time {
+                    queue_time.end(*at);
+                }
                 self.clock = Some(*clock);
                 self.machine = Some(machine.clone());
                 self.queued = None;
                 self.unreachable = None;
             }
-            RemoteEvent::Queued { status, .. } => {
+            RemoteEvent::Queued { at, status } => {
+                // An attempt that was accepted runs, even if the cluster reports that late.
+                if self.clock.is_none() {
+                    self.queue_time.get_or_insert_default().begin(*at);
+                }
+                if status.job_id.is_some() {
+                    self.job_id.clone_from(&status.job_id);
+                }
                 self.queued = Some(status.clone());
                 self.unreachable = None;
             }
-            RemoteEvent::Requeued { attempt, output_bytes, .. } => {
+            RemoteEvent::Requeued { at, attempt, output_bytes, .. } => {
+                self.queue_time.get_or_insert_default().begin(*at);
                 self.attempt = *attempt;
                 self.earlier_output_bytes = *output_bytes;
                 self.copied_records = 0;

@@ -46,10 +46,10 @@ pub struct Notice {
     /// Time of the event, on the monotonic clock of the boot in which it happened.
     pub at: MonotonicMs,
     /// Time of the event on the wall clock. For the end of the task this is the time in the closing
-    /// record, if there is one. Otherwise it is computed from the start and [`Self::elapsed_ms`],
-    /// and does not include suspended time.
+    /// record, if there is one. Otherwise it is the start plus awake time, without
+    /// suspended time.
     pub wall: UnixMs,
-    /// Awake time from the task's start to the event, in milliseconds.
+    /// Awake time from the task's start to the event, in milliseconds; 0 in the queue of a cluster.
     pub elapsed_ms: u64,
     /// Placement of the task at the event. The caller of a task in the foreground receives the
     /// result, so other consumers receive the notice later.
@@ -384,10 +384,11 @@ fn build_notice(
     news: NoticeEvent,
 ) -> Notice {
     let task: TaskId = state.spec.task_id;
-    let elapsed_ms = at.ms_since(state.started);
+    let after_ms = at.ms_since(state.started);
+    let elapsed_ms = if state.waits_in_queue() { 0 } else { after_ms };
     let closed = state.closed.as_ref().filter(|_| matches!(news, NoticeEvent::Ended { .. }));
     let wall = closed.map_or_else(
-        || state.started_wall.plus_ms(i64::try_from(elapsed_ms).unwrap_or(i64::MAX)),
+        || state.started_wall.plus_ms(i64::try_from(after_ms).unwrap_or(i64::MAX)),
         |closed| closed.wall,
     );
     Notice { id: NoticeId { task, seq }, at, wall, elapsed_ms, placement, event: news }

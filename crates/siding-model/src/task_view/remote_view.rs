@@ -84,6 +84,16 @@ impl TaskView {
             && self.unreachable.is_none()
     }
 
+    /// Returns the time to show next to [`live_state`](Self::live_state), in milliseconds: that in the
+    /// queue while the job waits there, otherwise [`elapsed_ms`](Self::elapsed_ms).
+    #[must_use]
+    pub const fn state_time_ms(&self) -> u64 {
+        match (&self.queued, self.queued_ms) {
+            (Some(_), Some(waited_ms)) => waited_ms,
+            (Some(_), None) | (None, _) => self.elapsed_ms,
+        }
+    }
+
     /// Returns the directory under which the history groups the runs of this task's command.
     #[must_use]
     pub fn history_directory(&self) -> String {

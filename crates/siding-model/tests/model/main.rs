@@ -11,6 +11,7 @@
 //! - `metrics`: the counts of journals, and the text of the metrics;
 //! - `mirror`: a remote task and its mirror, with a network that breaks at any point;
 //! - `job_mirror`: a job in a cluster and its mirror, with interruptions of both at any point;
+//! - `queue_time`: that the time of a job in the queue is no time of its command;
 //! - `remote_input`: the standard input of a remote task, over such a network;
 //! - `otlp`: the spans of tasks, and the entries for the journal of systemd;
 //! - `prompts`: the detection of prompts in the last lines of output;
@@ -38,6 +39,7 @@ mod notice_views;
 mod notices;
 mod otlp;
 mod prompts;
+mod queue_time;
 mod random_histories;
 mod ready;
 mod reminder;

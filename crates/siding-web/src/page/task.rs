@@ -129,6 +129,9 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
                 @for port in &usage.ports { (fact("Listens at", &format!("port {port}"))) }
             }
             (time_fact("Started", &view.started_at))
+            @if let Some(waited) = view.queued_ms {
+                (fact("Waited", &format!("{} in the queue", format::duration_ms(waited))))
+            }
             @if let Some(ended) = &view.ended_at { (time_fact("Ended", ended)) }
             @if let Some(deadline) = &view.deadline_at { (time_fact("Deadline", deadline)) }
             @if let Some(end) = &view.job_ends_at { (time_fact("Job limit", end)) }
@@ -140,6 +143,7 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
                 div { dt { "Workflow" } dd { a href={ "/workflows/" (view.task_id) } { "steps" } } }
             }
             @if let Some(executor) = view.executor_text() { (fact("Executor", &executor)) }
+            @if let Some(job) = &view.job_id { (fact("Job", job)) }
             @if let Some(sender) = &view.sent_by { (fact("Sent by", sender)) }
             (fact("Directory", &view.cwd))
             (fact("Placement", &format::words(&view.placement.kind)))

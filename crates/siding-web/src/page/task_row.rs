@@ -98,8 +98,9 @@ fn times(view: &TaskView) -> Markup {
 
 /// Returns the elapsed time, which a script updates while the task runs.
 pub(super) fn elapsed(view: &TaskView) -> Markup {
-    let running = view.outcome.is_none().then_some(view.elapsed_ms);
-    html! { span data-elapsed=[running] { (format::duration_ms(view.elapsed_ms)) } }
+    let elapsed_ms = view.state_time_ms();
+    let running = view.outcome.is_none().then_some(elapsed_ms);
+    html! { span data-elapsed=[running] { (format::duration_ms(elapsed_ms)) } }
 }
 
 /// Returns what a task needs from a person, as a sentence.

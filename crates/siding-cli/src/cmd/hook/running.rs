@@ -65,8 +65,12 @@ pub(super) fn format_lines(views: &[TaskView]) -> Option<String> {
 }
 
 fn format_line(task: &TaskView) -> String {
-    let elapsed = format_duration(Duration::from_millis(task.elapsed_ms / 1000 * 1000));
+    let elapsed = format_duration(Duration::from_millis(task.state_time_ms() / 1000 * 1000));
     let command = one_line(&task.command, COMMAND_COLUMNS);
-    let lingers = if task.phase == PhaseName::Lingering { ", its shell has ended" } else { "" };
-    format!("- {} for {elapsed}{lingers}: {command}\n", task.task_id)
+    let state = match task.phase {
+        PhaseName::Lingering => ", its shell has ended",
+        PhaseName::Starting if task.queued.is_some() => ", in the queue of its cluster",
+        PhaseName::Starting | PhaseName::Running | PhaseName::Stopping | PhaseName::Ended => "",
+    };
+    format!("- {} for {elapsed}{state}: {command}\n", task.task_id)
 }

@@ -34,7 +34,7 @@ pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
 /// Formats the status line. `views` must be sorted, oldest first.
 fn format_line(views: &[TaskView]) -> String {
     let Some(longest) = views.first() else { return "siding: nothing is running".to_owned() };
-    let elapsed = format_duration(Duration::from_secs(longest.elapsed_ms / 1000));
+    let elapsed = format_duration(Duration::from_secs(longest.state_time_ms() / 1000));
     let count = views.len();
     let asking: Vec<&TaskView> = views.iter().filter(|view| needs_input(view)).collect();
     match asking.as_slice() {

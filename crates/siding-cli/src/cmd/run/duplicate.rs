@@ -42,7 +42,7 @@ impl DuplicateAction {
 pub(super) fn report_second_start(root: &StateDir, first: TaskId) {
     // The first task may have been removed in the meantime.
     let task = Task::read(root, first).ok();
-    let elapsed = task.map(|task| task.view(root, ViewDetail::Brief).elapsed_ms);
+    let elapsed = task.map(|task| task.view(root, ViewDetail::Brief).state_time_ms());
     render::print_note(&second_start_note(first, elapsed.map(Duration::from_millis)));
 }
 

@@ -22,6 +22,10 @@ impl TaskScreen {
             let lines = wrap_untrusted(&says, self.value_columns(), MAX_REASON_LINES);
             self.add_block("queued", &lines);
         }
+        // The line about the queue contains the number.
+        if let Some(job) = view.job_id.as_ref().filter(|_| view.queued.is_none()) {
+            self.add_line("job", &one_line(job, self.value_columns()));
+        }
         if view.restarts > 0 {
             self.add_line("restarts", &view.restarts.to_string());
         }
@@ -105,6 +109,27 @@ mod tests {
         let text = words(&view);
         assert!(text.contains("none, while a person waits in the foreground"), "{text}");
         assert!(text.contains(limit), "{text}");
+    }
+
+    #[test]
+    fn the_number_of_a_job_and_its_wait_are_shown_after_the_queue() {
+        let mut view = running_task();
+        assert!(!screen(&view).contains("\nwaited "));
+        view.executor = Some("cluster".to_owned());
+        (view.job_id, view.queued_ms) = (Some("7".to_owned()), Some(12_000));
+        let text = screen(&view);
+        for line in ["job          7", "elapsed      15s", "waited       12s in the queue"] {
+            assert!(text.lines().any(|shown| shown == line), "no `{line}` in\n{text}");
+        }
+        view.queued = Some(QueuedView {
+            job_id: view.job_id.clone(),
+            state: "PENDING".to_owned(),
+            reason: None,
+            expected_start: None,
+        });
+        let text = screen(&view);
+        assert!(text.contains("\nqueued       job 7, PENDING\n"), "{text}");
+        assert!(!text.contains("\njob ") && !text.contains("\nelapsed "), "{text}");
     }
 
     #[test]
