@@ -106,8 +106,7 @@ fn draw_step(out: &mut String, step: &StepView, (x, y): (usize, usize)) {
     } else {
         String::new()
     };
-    let how =
-        format!("{}{}{attempt}", step.state.as_str().replace('_', " "), took.unwrap_or_default());
+    let how = format!("{}{}{attempt}", step.state_text(), took.unwrap_or_default());
     let why = step.why.as_ref().map(|why| format!(": {}", one_line(why, TITLE_COLUMNS)));
     let _writing_to_string = writeln!(
         out,

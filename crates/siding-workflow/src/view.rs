@@ -4,8 +4,10 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use siding_core::store::StateDir;
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
+use siding_model::task_view::QueuedView;
 
 use super::load::LoadedWorkflow;
 use super::plan::{Plan, WorkflowStep};
@@ -90,6 +92,9 @@ pub struct StepView {
     pub task_id: Option<TaskId>,
     /// Milliseconds from the start of the last attempt to its end, or until now.
     pub elapsed_ms: Option<u64>,
+    /// The status of the last attempt's job that waits in the queue of a cluster; null outside of a
+    /// queue. The state is then `running`.
+    pub queued: Option<QueuedView>,
     /// Why the last attempt failed or was lost.
     pub why: Option<String>,
 }
@@ -142,6 +147,28 @@ impl WorkflowView {
             steps: steps.collect(),
         }
     }
+
+    /// Adds the status of the jobs that wait in the queue of a cluster, from the tasks of the steps.
+    pub fn add_queued_steps(&mut self, root: &StateDir) {
+        for step in self.steps.iter_mut().filter(|step| step.state == StepStatus::Running) {
+            // A step that has just begun may have no task yet.
+            let read = step.task_id.and_then(|id| root.task_dir(id).ok()?.read().ok());
+            step.queued = read.and_then(|read| QueuedView::from_state(&read.state));
+        }
+    }
+}
+
+impl StepView {
+    /// Returns the state in the words for a person: `queued` for a step whose job waits in the queue
+    /// of a cluster.
+    #[must_use]
+    pub fn state_text(&self) -> String {
+        if self.queued.is_some() {
+            "queued".to_owned()
+        } else {
+            self.state.as_str().replace('_', " ")
+        }
+    }
 }
 
 fn step_view(
@@ -163,9 +190,36 @@ fn step_view(
         attempts: step.retries + 1,
         task_id: track.task,
         elapsed_ms: elapsed.map(|(began, until)| ms_between(began, until)),
+        queued: None,
         why: match &track.last_end {
             Some(StepEnd::Failed { why, .. } | StepEnd::Lost { why }) => Some(why.clone()),
             Some(StepEnd::Ok | StepEnd::Stopped) | None => None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::render_svg;
+    use super::*;
+
+    #[test]
+    fn a_step_whose_job_waits_is_shown_as_queued() {
+        let file = Path::new("flow.toml");
+        let plan = Plan::parse(file, "[[step]]\nid = \"job\"\nrun = \"true\"\n").expect("valid");
+        let mut view = WorkflowView::from_plan(file, &plan);
+        view.steps[0].state = StepStatus::Running;
+        assert_eq!(view.steps[0].state_text(), "running");
+        view.steps[0].queued = Some(QueuedView {
+            job_id: Some("7".to_owned()),
+            state: "PENDING".to_owned(),
+            reason: None,
+            expected_start: None,
+        });
+        assert_eq!(view.steps[0].state_text(), "queued");
+        assert!(render_svg(&view).contains(">queued</text>"), "{}", render_svg(&view));
+        view.steps[0].queued = None;
+        view.steps[0].state = StepStatus::NotRun;
+        assert_eq!(view.steps[0].state_text(), "not run");
     }
 }

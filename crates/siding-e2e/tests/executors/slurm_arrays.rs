@@ -127,12 +127,16 @@ fn an_element_of_an_array_is_stopped_in_the_queue_alone() {
     let cluster = SlurmCluster::start(&sandbox);
     cluster.drain();
     let sbatch = SbatchScript::new(&sandbox, "exec sbatch \"$@\"");
-    let (_, tasks) = sbatch.start_matrix(&cluster, 3, "exit $MATRIX_N");
+    let (workflow, tasks) = sbatch.start_matrix(&cluster, 3, "exit $MATRIX_N");
     for (index, id) in tasks.iter().enumerate() {
         let queued = cluster.wait_until_queued(id);
         let job = queued["job_id"].as_str().expect("a number");
         assert!(job.ends_with(&format!("_{index}")), "{queued}");
     }
+    let steps = show_steps(&sandbox, &workflow);
+    assert!(steps.iter().all(|step| step["queued"]["job_id"].is_string()), "{steps:?}");
+    let text = sandbox.siding(&["workflow", "show", &workflow]).run().expect_code(0).stdout_text();
+    assert_eq!(text.lines().filter(|line| line.starts_with("queued ")).count(), 3, "{text}");
     let stopped = sandbox.siding(&["stop", "--json", &tasks[1]]).run().expect_code(0).json();
     assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
     cluster.undrain();

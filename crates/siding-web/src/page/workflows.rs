@@ -109,7 +109,9 @@ fn workflow_view(context: &WebContext, workflow: &LoadedWorkflow) -> WorkflowVie
     let is_running = context
         .feed
         .read(|view| newest.and_then(|id| view.task(*id)).is_some_and(LiveTask::is_live));
-    WorkflowView::from_workflow(workflow, is_running, clock::unix_now())
+    let mut view = WorkflowView::from_workflow(workflow, is_running, clock::unix_now());
+    view.add_queued_steps(&context.root);
+    view
 }
 
 fn workflow_cells(view: &WorkflowView) -> Vec<Markup> {
@@ -134,9 +136,12 @@ fn step_cells(step: &StepView) -> Vec<Markup> {
     vec![
         html! {
             (one_line(&step.id, 120))
+            @if let Some(queued) = &step.queued {
+                " " span.hint { (one_line(&queued.describe(None), 200)) }
+            }
             @if let Some(why) = &step.why { " " span.need { (format::sentence(&one_line(why, 200))) } }
         },
-        state_badge(&step.state.as_str().replace('_', " "), step_class(step.state)),
+        state_badge(&step.state_text(), step_class(step.state)),
         html! { (one_line(&step.needs.join(", "), 200)) },
         html! { (step.attempt) " of " (step.attempts.max(step.attempt)) },
         html! { (step.elapsed_ms.map_or_else(|| "-".to_owned(), format::duration_ms)) },

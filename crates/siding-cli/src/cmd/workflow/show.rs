@@ -101,7 +101,8 @@ pub(super) fn load_workflow(
             break false;
         }
     };
-    let view = WorkflowView::from_workflow(&workflow, is_running, clock::unix_now());
+    let mut view = WorkflowView::from_workflow(&workflow, is_running, clock::unix_now());
+    view.add_queued_steps(root);
     Ok((workflow, view))
 }
 
@@ -152,10 +153,13 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
         let attempts = step.attempts.max(step.attempt);
         last += &format!(" (attempt {} of {attempts})", step.attempt);
     }
+    if let Some(queued) = &step.queued {
+        last += &format!(": {}", queued.describe(None));
+    }
     if let Some(why) = &step.why {
         last += &format!(": {why}");
     }
-    ([step.state.as_str().replace('_', " "), took, task], last)
+    ([step.state_text(), took, task], last)
 }
 
 /// Returns a sentence that names a useful next command; `None` if there is none.
