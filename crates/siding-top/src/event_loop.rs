@@ -141,7 +141,9 @@ impl EventLoop {
         let list = &self.app.list;
         match &self.app.detail_row {
             Some(row) => row.is_live(),
-            None if self.app.options.sort.needs_sample() => list.totals.live > 0,
+            None if self.app.options.sort.needs_sample() => {
+                list.totals.running + list.totals.queued > 0
+            }
             None => !list.visible_live_ids(self.app.list_height()).is_empty(),
         }
     }

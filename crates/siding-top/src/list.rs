@@ -77,8 +77,18 @@ pub(crate) struct VisibleEntry<'l> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TaskTotals {
     pub(crate) needing: usize,
-    pub(crate) live: usize,
+    /// Tasks that have not ended, without those in a queue.
+    pub(crate) running: usize,
+    /// Tasks whose jobs wait in the queue of a cluster.
+    pub(crate) queued: usize,
     pub(crate) ended: usize,
+}
+
+impl TaskTotals {
+    /// Returns the number of all tasks.
+    pub(crate) const fn all(self) -> usize {
+        self.running + self.queued + self.ended
+    }
 }
 
 /// The list of tasks. It has the ids of all listed tasks, and the rows of those on the screen:

@@ -92,6 +92,13 @@ fn local_time(utc: &str) -> String {
 
 /// Formats the tree of a task's processes, and the evidence of a recorded stall.
 fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
+    if task.is_live()
+        && let Some(place) = task.view.process_place()
+    {
+        let mut lines = vec![PaneLine::new(Tone::Faint, one_line(&place, LINE_COLUMNS))];
+        lines.extend(recorded_evidence(task));
+        return lines;
+    }
     let Some(usage) = task.usage.as_ref().filter(|_| task.is_live()) else {
         let text = if task.is_live() { "not measured yet" } else { "no process is left" };
         return vec![PaneLine::new(Tone::Faint, text)];
@@ -111,11 +118,15 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
     } else {
         lines.push(PaneLine::new(Tone::Faint, "w shows what each of them waits for"));
     }
-    if let Some(stall) = task.stall() {
-        let recorded = WhyView::new(task.id(), stall.evidence.clone());
-        lines.extend(evidence_lines("Recorded when the task became silent", &recorded));
-    }
+    lines.extend(recorded_evidence(task));
     lines
+}
+
+/// Formats the evidence of the recorded stall; none without a stall.
+fn recorded_evidence(task: &LiveTask) -> Vec<PaneLine> {
+    let Some(stall) = task.stall() else { return Vec::new() };
+    let recorded = WhyView::new(task.id(), stall.evidence.clone());
+    evidence_lines("Recorded when the task became silent", &recorded)
 }
 
 /// Formats the notices of a task with the consumers that have acknowledged them.
@@ -373,6 +384,39 @@ mod tests {
             ("unreachable", "since soon, ssh: timed out; a stop is pending".to_owned()),
         ];
         assert_eq!(executor_facts(&view), facts);
+    }
+
+    #[test]
+    fn the_processes_of_a_remote_task_are_elsewhere() {
+        let mut task = LiveTask::from_view(sample_task_view());
+        let text = |task: &LiveTask| process_lines(task).first().map(|line| line.text.clone());
+        assert_eq!(text(&task).as_deref(), Some("not measured yet"));
+        task.view.executor = Some("build".to_owned());
+        task.view.machine = Some("build07".to_owned());
+        let id = task.id();
+        let there = format!(
+            "the processes are on build (build07); `siding why {id}` shows what they wait for"
+        );
+        assert_eq!(text(&task), Some(there));
+        task.view.queued = Some(QueuedView {
+            job_id: Some("7".to_owned()),
+            state: "PENDING".to_owned(),
+            reason: None,
+            expected_start: None,
+        });
+        let waits = "no process yet: the job waits in the queue of build";
+        assert_eq!(text(&task).as_deref(), Some(waits));
+        task.view.queued = None;
+        task.view.outcome = Some(siding_model::outcome::Outcome::Exited { code: 0 });
+        assert_eq!(text(&task).as_deref(), Some("no process is left"));
+    }
+
+    #[test]
+    fn the_number_of_a_job_remains_after_the_queue() {
+        let mut view = sample_task_view();
+        (view.job_id, view.queued_ms) = (Some("7".to_owned()), Some(12_345));
+        let expected = [("job", "7".to_owned()), ("waited", "12s in the queue".to_owned())];
+        assert_eq!(executor_facts(&view), expected);
     }
 
     #[test]

@@ -53,11 +53,12 @@ pub(crate) fn count_tasks(view: &LiveView) -> TaskTotals {
     let mut totals = TaskTotals::default();
     for task in view.tasks() {
         totals.needing += usize::from(task.need.is_some());
-        if task.is_live() {
-            totals.live += 1;
-        } else {
-            totals.ended += 1;
-        }
+        let total = match task.view.outcome {
+            Some(_) => &mut totals.ended,
+            None if task.view.queued.is_some() => &mut totals.queued,
+            None => &mut totals.running,
+        };
+        *total += 1;
     }
     totals
 }

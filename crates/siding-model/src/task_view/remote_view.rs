@@ -100,6 +100,18 @@ impl TaskView {
         history_directory(self.executor.as_deref(), &self.cwd)
     }
 
+    /// Returns a sentence about the machine with the processes of a remote task, and the command that
+    /// shows them. `None` for a task that runs on this machine. The text is untrusted.
+    #[must_use]
+    pub fn process_place(&self) -> Option<String> {
+        let (executor, id) = (self.executor.as_deref()?, self.task_id);
+        if self.queued.is_some() {
+            return Some(format!("no process yet: the job waits in the queue of {executor}"));
+        }
+        let place = self.executor_text()?;
+        Some(format!("the processes are on {place}; `siding why {id}` shows what they wait for"))
+    }
+
     /// Returns the executor, and the name that the machine gives itself: `build (build07)`. Returns
     /// `None` for a task that runs on this machine. The text is untrusted.
     #[must_use]

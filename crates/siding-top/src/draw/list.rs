@@ -53,12 +53,15 @@ fn draw_title(app: &App, canvas: &mut Canvas) {
         let verb = if totals.needing == 1 { "needs" } else { "need" };
         spans.push((Tone::Warning, format!("  {} {verb} you", totals.needing)));
     }
-    spans.push((Tone::Busy, format!("  {} running", totals.live)));
+    spans.push((Tone::Busy, format!("  {} running", totals.running)));
+    if totals.queued > 0 {
+        spans.push((Tone::Normal, format!("  {} queued", totals.queued)));
+    }
     spans.push((Tone::Faint, format!("  {} ended", totals.ended)));
     if !app.options.filter.is_empty() {
         let filter = one_line(&app.options.filter, FILTER_COLUMNS);
         spans.push((Tone::Strong, format!("  /{filter}")));
-        let (listed, all) = (app.list.task_count(), totals.live + totals.ended);
+        let (listed, all) = (app.list.task_count(), totals.all());
         spans.push((Tone::Faint, format!(": {listed} of {all} tasks")));
     }
     let mut note = format!("  by {}", app.options.sort.as_str());

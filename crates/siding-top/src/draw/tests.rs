@@ -32,7 +32,7 @@ fn sample_group(title: Option<&str>) -> ListGroup {
 fn sample_app(columns: usize, rows: usize) -> App {
     let mut app = App::new(Theme { has_color: true, is_ascii: false }, false);
     (app.columns, app.rows, app.now) = (columns, rows, NOW);
-    let totals = TaskTotals { needing: 1, live: 2, ended: 1 };
+    let totals = TaskTotals { needing: 1, running: 2, queued: 0, ended: 1 };
     app.set_groups(vec![sample_group(None)], totals);
     app
 }
@@ -46,6 +46,15 @@ fn drawn(app: &mut App) -> Vec<String> {
         cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()
     };
     buffer.content.chunks(width).map(text).collect()
+}
+
+#[test]
+fn queued_tasks_are_counted_apart() {
+    let mut app = sample_app(80, 8);
+    let totals = TaskTotals { needing: 0, running: 3, queued: 2, ended: 1 };
+    app.set_groups(vec![sample_group(None)], totals);
+    assert_eq!(drawn(&mut app)[0], "siding top  3 running  2 queued  1 ended  by time");
+    assert_eq!(totals.all(), 6);
 }
 
 #[test]

@@ -76,9 +76,9 @@ fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
     let nothing = |text| if is_limited { "No task matches the search." } else { text };
     html! {
         @if skip == 0 {
-            (section("needing", "Needs a person", needing, None))
-            (section("running", "Running", running, Some(nothing("Nothing is running. \
-                `siding run -- COMMAND` starts a task."))))
+            (section("needing", "Needs a person", &needing.len().to_string(), needing, None))
+            (section("running", "Running", &task_row::count_running(running.iter().copied()), running,
+                Some(nothing("Nothing is running. `siding run -- COMMAND` starts a task."))))
         }
         section #s-ended aria-labelledby="h-ended" {
             h2 #h-ended { "Ended " span.count { (ended.len()) } }
@@ -124,14 +124,20 @@ fn is_selected(task: &LiveTask, query: &Query) -> bool {
     is_session && is_state
 }
 
-fn section(id: &str, title: &str, tasks: &[&LiveTask], when_empty: Option<&str>) -> Markup {
+fn section(
+    id: &str,
+    title: &str,
+    count: &str,
+    tasks: &[&LiveTask],
+    when_empty: Option<&str>,
+) -> Markup {
     let rows = render_rows(tasks);
     let hidden = tasks.len() - rows.len();
     html! {
         @if !tasks.is_empty() || when_empty.is_some() {
             // A script finds a section by its id, even after another one has appeared before it.
             section id={ "s-" (id) } aria-labelledby={ "h-" (id) } {
-                h2 id={ "h-" (id) } { (title) " " span.count { (tasks.len()) } }
+                h2 id={ "h-" (id) } { (title) " " span.count { (count) } }
                 @if tasks.is_empty() { p.hint { (format::sentence(when_empty.unwrap_or_default())) } }
                 ul.tasks { @for row in &rows { (row) } }
                 @if hidden > 0 { p.hint { (hidden) " more; the search narrows the list" } }
@@ -205,7 +211,7 @@ mod tests {
     use siding_model::outcome::Outcome;
     use siding_model::person_need::PersonNeed;
     use siding_model::sample::sample_task_view;
-    use siding_model::task_view::{PhaseName, TaskView};
+    use siding_model::task_view::{PhaseName, QueuedView, TaskView};
 
     use super::*;
 
@@ -253,6 +259,23 @@ mod tests {
                 assert_eq!(page.matches(&format!("<section id=\"s-{section}\"")).count(), 1);
             }
         }
+    }
+
+    #[test]
+    fn queued_tasks_are_counted_apart() {
+        let mut tasks: Vec<LiveTask> = (0..5).map(|number| task(number, "make", None)).collect();
+        for queued in tasks.iter_mut().take(2) {
+            queued.view.queued = Some(QueuedView {
+                job_id: Some("7".to_owned()),
+                state: "PENDING".to_owned(),
+                reason: None,
+                expected_start: None,
+            });
+        }
+        let page = task_lists(&TaskLists::new(tasks.iter()), &Query::default()).into_string();
+        assert!(page.contains("Running <span class=\"count\">3, 2 queued</span>"), "{page}");
+        let page = task_lists(&TaskLists::new(tasks[2..].iter()), &Query::default()).into_string();
+        assert!(page.contains("Running <span class=\"count\">3</span>"), "{page}");
     }
 
     #[test]

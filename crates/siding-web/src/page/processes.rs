@@ -29,13 +29,19 @@ const PROCESS_COLUMNS: [(&str, CellKind); 5] = [
 
 /// Returns the tree of the processes, as this program sees them: no shim is asked.
 pub(super) fn process_tree(context: &WebContext, task: &LiveTask) -> Markup {
-    let pids = task.usage.as_ref().map_or(&[][..], |usage| usage.pids.as_slice());
+    let place = task.view.process_place();
+    let usage = task.usage.as_ref().filter(|_| place.is_none());
+    let pids = usage.map_or(&[][..], |usage| usage.pids.as_slice());
     let processes = siding_live::read_process_tree(pids);
     let waits = context.open_task(task.view.task_id);
     let waits = waits.map(|(dir, _)| siding_live::explain_waits(&dir, pids)).unwrap_or_default();
     let hidden = processes.len().saturating_sub(MAX_LISTED_PROCESSES);
     html! {
-        h2 #h-processes { "Processes " span.count { (processes.len()) } }
+        h2 #h-processes {
+            "Processes"
+            @if place.is_none() { " " span.count { (processes.len()) } }
+        }
+        @if let Some(place) = &place { p.hint { (format::sentence(&one_line(place, 300))) } }
         @if let Some(host) = &task.other_machine {
             p.hint { "The processes run on " (one_line(host, 60)) " and are not visible here." }
         }

@@ -6,8 +6,8 @@ use siding_model::id::SessionId;
 use siding_model::text::one_line;
 
 use super::chrome::{NavItem, Page};
-use super::format;
 use super::table::{CellKind, table};
+use super::{format, task_row};
 use crate::context::WebContext;
 use crate::query;
 
@@ -78,7 +78,9 @@ fn cells(view: &LiveView, session: &LiveSession) -> Vec<Markup> {
     ]
 }
 
-fn count_tasks(view: &LiveView, id: &SessionId) -> (usize, usize) {
-    let tasks = view.tasks().filter(|task| task.view.session_id == *id);
-    tasks.fold((0, 0), |(running, all), task| (running + usize::from(task.is_live()), all + 1))
+/// Counts the running tasks of a session, as text, and all of them.
+fn count_tasks(view: &LiveView, id: &SessionId) -> (String, usize) {
+    let tasks: Vec<_> = view.tasks().filter(|task| task.view.session_id == *id).collect();
+    let running = tasks.iter().copied().filter(|task| task.is_live());
+    (task_row::count_running(running), tasks.len())
 }

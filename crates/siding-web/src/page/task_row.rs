@@ -70,6 +70,16 @@ fn state_name(task: &LiveTask) -> &'static str {
     StateGroup::for_task(task).as_str()
 }
 
+/// Counts tasks that have not ended, and those whose jobs wait in the queue of a cluster apart:
+/// `3, 2 queued`.
+pub(super) fn count_running<'t>(tasks: impl Iterator<Item = &'t LiveTask>) -> String {
+    let (queued, running): (Vec<_>, Vec<_>) = tasks.partition(|task| task.view.queued.is_some());
+    match queued.len() {
+        0 => running.len().to_string(),
+        queued => format!("{}, {queued} queued", running.len()),
+    }
+}
+
 /// Returns the bar of a task whose usual duration is known.
 pub(super) fn progress(view: &TaskView) -> Markup {
     let usual = view.expected_ms.filter(|usual| *usual > 0 && view.outcome.is_none());
