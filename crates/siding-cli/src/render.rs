@@ -31,7 +31,7 @@ pub(crate) use bar::sparkline;
 pub(crate) use state::ended_line;
 pub(crate) use table::{PersonCells, person_table, task_table};
 pub(crate) use task::task_screen;
-pub(crate) use why::{ended_why_screen, why_screen};
+pub(crate) use why::{ended_why_screen, queued_why_screen, why_screen};
 pub(crate) use wrap::{print_note, print_task_note, wrap_untrusted};
 
 /// Maximum columns of a line of text.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::json;
 use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
-use siding_core::task::why;
+use siding_core::task::why::{self, WhyError};
 use siding_history::metrics;
 use siding_http::ResponseBody;
 use siding_live::LiveView;
 use siding_live::arrange::filter_tasks;
+use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
 
@@ -128,8 +129,11 @@ fn explain(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     if context.feed.read_fresh(|view| view.task(id).is_none()) {
         return Err(no_task(id));
     }
-    let why = why::why_or_outcome(&context.root, id);
-    let why = why.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
+    let why = match why::why_or_outcome(&context.root, id) {
+        Ok(why) => why,
+        Err(WhyError::Queued { id, status }) => WhyView::queued(id, &status),
+        Err(error) => return Err((StatusCode::CONFLICT, error.to_string())),
+    };
     Ok(response::json(StatusCode::OK, &why))
 }
 

@@ -6,6 +6,7 @@ use siding_core::output;
 use siding_core::store::StateDir;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::why::{self, WhyError};
+use siding_model::advice::Dialect;
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
@@ -32,7 +33,8 @@ busy, quiet, unknown. The text has a phrase for each, and `certain` if two
 samples that agree prove it (`hard` in JSON).
 
 For a task that has ended, prints how it ended (in JSON: verdict `unknown`, and
-the outcome in `advice`).")]
+the outcome in `advice`). For a task in the queue of a cluster, prints the
+status of its job, in JSON in the same way.")]
 pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID", default_value = LAST_TASK)]
@@ -46,16 +48,30 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let id = context::resolve_task(&root, &self.id, self.json)?;
-        let Some(view) = request_why(&root, id)? else {
-            self.print_end(&root, &Task::read(&root, id)?)?;
-            return Ok(ExitCode::SUCCESS);
-        };
-        if self.json {
-            render::json::print(&view)?;
-        } else {
-            out::print(&render::why_screen(&view, stdout::text_columns()))?;
+        match request_why(&root, id)? {
+            WhyAnswer::Evidence(view) if self.json => render::json::print(&view)?,
+            WhyAnswer::Evidence(view) => {
+                out::print(&render::why_screen(&view, stdout::text_columns()))?;
+            }
+            WhyAnswer::Queued { status } => {
+                self.print_queued(&root, &Task::read(&root, id)?, &status)?;
+            }
+            WhyAnswer::Ended => self.print_end(&root, &Task::read(&root, id)?)?,
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints the status of a job that waits in the queue of a cluster.
+    fn print_queued(&self, root: &StateDir, task: &Task, status: &str) -> Result<(), Failure> {
+        let id = task.dir.id();
+        if self.json {
+            return render::json::print(&WhyView::queued(id, status));
+        }
+        let view = task.view(root, ViewDetail::Brief);
+        let advice = render::advice(root, (&task.dir, &task.state), &view, Dialect::Commands);
+        let advice = advice.unwrap_or_default();
+        out::print(&render::queued_why_screen(&view, status, &advice, stdout::text_columns()))?;
+        Ok(())
     }
 
     /// Prints how a task ended, and acknowledges the notice of its end.
@@ -80,12 +96,26 @@ impl Args {
     }
 }
 
-/// Returns the explanation, or `None` if the task has ended.
-fn request_why(root: &StateDir, id: TaskId) -> Result<Option<WhyView>, Failure> {
+/// The answer to the question why a task is quiet.
+#[derive(Debug)]
+enum WhyAnswer {
+    /// What its processes wait for.
+    Evidence(WhyView),
+    /// Its job waits in the queue of a cluster.
+    Queued {
+        /// The status of the job.
+        status: String,
+    },
+    /// It has ended.
+    Ended,
+}
+
+fn request_why(root: &StateDir, id: TaskId) -> Result<WhyAnswer, Failure> {
     context::recover(root, id)?;
     match why::why_view(root, SHIM_PROGRAM, id) {
-        Ok(view) => Ok(Some(view)),
-        Err(WhyError::Ended(_)) => Ok(None),
+        Ok(view) => Ok(WhyAnswer::Evidence(view)),
+        Err(WhyError::Ended(_)) => Ok(WhyAnswer::Ended),
+        Err(WhyError::Queued { status, .. }) => Ok(WhyAnswer::Queued { status }),
         Err(WhyError::Watch(error)) => Err(error.into()),
         Err(error @ WhyError::Ask { .. }) => {
             Err(Failure::new(error).with_hint(format!("`siding show {id}` shows its state")))

@@ -9,9 +9,12 @@ use siding_model::task_view::TaskView;
 use siding_model::text::{one_line, wrap_message, wrap_words};
 
 use super::state::format_elapsed;
+use super::wrap::wrap_untrusted;
 
 /// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 13;
+/// Maximum lines of the status of a job.
+const MAX_STATUS_LINES: usize = 4;
 
 /// Formats the evidence about a quiet task on one screen. `columns` is the width of the screen.
 pub(crate) fn why_screen(view: &WhyView, columns: usize) -> String {
@@ -53,6 +56,26 @@ pub(crate) fn ended_why_screen(view: &TaskView, tail: &str, columns: usize) -> S
     push_last_line(&mut text, tail, room);
     let next = format!("`siding output {id}` prints its output, `siding show {id}` shows more");
     push_block(&mut text, "next", &next, room);
+    text
+}
+
+/// Formats that the job of a task waits in the queue of a cluster. `status` is the untrusted status
+/// of the job, `columns` the width of the screen.
+pub(crate) fn queued_why_screen(
+    view: &TaskView,
+    status: &str,
+    advice: &str,
+    columns: usize,
+) -> String {
+    let room = columns.saturating_sub(LABEL_COLUMNS);
+    let head = format!("{}  queued for {}\n", view.task_id, format_elapsed(view));
+    let mut text = wrap_message(&head, columns);
+    let mut label = "status";
+    for line in wrap_untrusted(status, room, MAX_STATUS_LINES) {
+        push_line(&mut text, label, &line);
+        label = "";
+    }
+    push_block(&mut text, "next", advice, room);
     text
 }
 
@@ -108,9 +131,10 @@ fn push_line(text: &mut String, label: &str, value: &str) {
 mod tests {
     use siding_model::evidence::{Certainty, WaitingOn, WhyVerdict};
     use siding_model::outcome::Outcome;
+    use siding_model::task_view::QueuedView;
 
     use super::super::LINE_COLUMNS;
-    use super::super::sample::{HOSTILE_TEXT, ended_task};
+    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
     use super::*;
 
     fn sample_view() -> WhyView {
@@ -174,6 +198,32 @@ mod tests {
         for line in ended_why_screen(&view, HOSTILE_TEXT, LINE_COLUMNS).lines() {
             assert_eq!(line, one_line(line, LINE_COLUMNS));
         }
+    }
+
+    #[test]
+    fn a_queued_task_is_shown_with_the_status_of_its_job() {
+        let mut view = running_task();
+        view.executor = Some("lab".to_owned());
+        view.queued_ms = Some(12_000);
+        view.queued = Some(QueuedView {
+            job_id: Some("7".to_owned()),
+            state: "PENDING".to_owned(),
+            reason: Some("Resources".to_owned()),
+            expected_start: None,
+        });
+        let status = "waits in the queue of lab: job 7, PENDING (Resources)";
+        assert_eq!(
+            queued_why_screen(&view, status, "wait", LINE_COLUMNS),
+            "b-4k7q0n2m8x5t  queued for 12s\n\
+             status       waits in the queue of lab: job 7, PENDING (Resources)\n\
+             next         wait\n"
+        );
+        let text = queued_why_screen(&view, &HOSTILE_TEXT.repeat(9), "wait", LINE_COLUMNS);
+        for line in text.lines() {
+            assert_eq!(line, one_line(line, LINE_COLUMNS));
+        }
+        let json = WhyView::queued(view.task_id, status);
+        assert_eq!((json.advice, json.verdict), (format!("It {status}."), WhyVerdict::Unknown));
     }
 
     #[test]

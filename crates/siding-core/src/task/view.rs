@@ -5,7 +5,7 @@ use std::path::Path;
 use siding_model::evidence::AttentionView;
 use siding_model::journal::TaskState;
 use siding_model::outcome::Outcome;
-use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
+use siding_model::process::{LeaderRef, MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::OutputTotals;
 use siding_model::task_view::{
     FetchView, MonitorView, OutputView, ProcessView, QueuedView, ReadyView, TaskView,
@@ -126,6 +126,18 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         expected_runs: None,
         message: None,
     }
+}
+
+/// Returns the status of a job in the queue of a cluster as a predicate, with local times: `waits in
+/// the queue of lab: job 7, PENDING (Resources), expected to start at …`. `None` outside of a queue.
+/// The text is untrusted.
+#[must_use]
+pub fn queue_text(state: &TaskState) -> Option<String> {
+    let queued = QueuedView::from_state(state)?;
+    let executor = &state.spec.executor.as_ref()?.name;
+    let start = queued.expected_start.as_deref().and_then(UnixMs::from_rfc3339);
+    let start = start.map(clock::format_local_time);
+    Some(format!("waits in the queue of {executor}: {}", queued.describe(start.as_deref())))
 }
 
 /// Returns the present time on the clock of the task's times. This machine may have been suspended

@@ -10,6 +10,7 @@ use siding_model::protocol::{ShimMessage, ShimRequest};
 use crate::output;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::shim_client::{ShimConnection, ShimRequestError};
+use crate::task::view::queue_text;
 use crate::task::watch::{TaskWatch, WatchError};
 use crate::task::workflow_steps::WorkflowTask;
 
@@ -42,6 +43,14 @@ pub enum WhyError {
     /// The task has ended, so there are no processes to inspect.
     #[error("task {0} has ended")]
     Ended(TaskId),
+    /// The job of the task waits in the queue of a cluster, so there are no processes to inspect.
+    #[error("task {id} {status}")]
+    Queued {
+        /// The task.
+        id: TaskId,
+        /// The status of the job, as [`queue_text`] returns it.
+        status: String,
+    },
     /// Connecting to the task's shim, recovering the task or reading its journal failed.
     #[error(transparent)]
     Watch(#[from] WatchError),
@@ -80,7 +89,16 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
             }
         }
     }
-    Err(WhyError::Ask { id, source: last })
+    let read = root.task_dir(id).ok().and_then(|dir| dir.read().ok());
+    Err(refusal(id, read.and_then(|read| queue_text(&read.state)), last))
+}
+
+/// Returns why there is no evidence: the wait in a queue, or the answer of the shim.
+fn refusal(id: TaskId, queue_status: Option<String>, source: ShimRequestError) -> WhyError {
+    match queue_status {
+        Some(status) => WhyError::Queued { id, status },
+        None => WhyError::Ask { id, source },
+    }
 }
 
 /// Explains why a task is quiet or, if it has ended, how it ended (see [`WhyView::ended`]). Unlike
@@ -99,19 +117,17 @@ pub fn why_or_outcome(root: &StateDir, id: TaskId) -> Result<WhyView, WhyError> 
         }
         // A task that has ended has no shim. The state is read after the request, because the task
         // may end before the answer.
-        Err(source) => read_outcome(&dir, id)?.ok_or(WhyError::Ask { id, source }),
+        Err(source) => {
+            let read = dir.read().map_err(|source| WatchError::Journal { id, source });
+            let state = read?.state;
+            if state.is_live() {
+                return Err(refusal(id, queue_text(&state), source));
+            }
+            // The outcome is the answer, even if the output cannot be read.
+            let tail = output::last_line(&dir).unwrap_or_default();
+            Ok(WhyView::ended(id, state.lifecycle.outcome(), tail))
+        }
     }
-}
-
-/// Returns how a task ended; `None` if it has not ended.
-fn read_outcome(dir: &TaskDir, id: TaskId) -> Result<Option<WhyView>, WatchError> {
-    let state = dir.read().map_err(|source| WatchError::Journal { id, source })?.state;
-    if state.is_live() {
-        return Ok(None);
-    }
-    // The outcome is the answer, even if the output cannot be read.
-    let tail = output::last_line(dir).unwrap_or_default();
-    Ok(Some(WhyView::ended(id, state.lifecycle.outcome(), tail)))
 }
 
 /// Returns the running steps of a workflow, or none for a task of another kind.

@@ -80,6 +80,14 @@ fn a_job_waits_in_the_queue_until_its_node_is_available() {
         let reason = &show_task(&sandbox, &id)["queued"]["reason"];
         reason.as_str().is_some_and(|reason| reason.contains("Node"))
     });
+    let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
+    let advice = why["advice"].as_str().expect("a text");
+    assert!(advice.starts_with("It waits in the queue of cluster: job "), "{why}");
+    let text = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
+    assert!(text.contains("waits in the queue of cluster: job "), "{text}");
+    let output = sandbox.siding(&["output", &id]).run().expect_code(0);
+    let footer = output.stderr_text();
+    assert!(footer.contains("has written nothing, it waits in the queue of cluster"), "{footer}");
     let waiting = show_task(&sandbox, &id);
     assert_eq!(waiting["elapsed_ms"], 0, "{waiting}");
     let waited_ms = waiting["queued_ms"].as_u64().expect("the time in the queue");

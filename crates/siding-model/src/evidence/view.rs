@@ -70,6 +70,18 @@ impl WhyView {
     #[must_use]
     pub fn ended(task_id: TaskId, outcome: Option<&Outcome>, tail: String) -> Self {
         let how = outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
+        Self::without_processes(task_id, tail, format!("It has ended{how}."))
+    }
+
+    /// Builds the view of a task whose job waits in the queue of a cluster. No process runs, so the
+    /// verdict is `unknown` without certainty; the advice is `status`: `waits in the queue of lab:
+    /// job 7, PENDING`.
+    #[must_use]
+    pub fn queued(task_id: TaskId, status: &str) -> Self {
+        Self::without_processes(task_id, String::new(), format!("It {status}."))
+    }
+
+    const fn without_processes(task_id: TaskId, tail: String, advice: String) -> Self {
         Self {
             task_id,
             verdict: WhyVerdict::Unknown,
@@ -80,7 +92,7 @@ impl WhyView {
             cpu_percent: 0.0,
             chain: Vec::new(),
             tail,
-            advice: format!("It has ended{how}."),
+            advice,
         }
     }
 }

@@ -42,6 +42,7 @@ pub(super) async fn call<C: CallContext>(
         match why::why_view(&context.root, SHIM_PROGRAM, id) {
             Ok(view) => Ok(build_answer(&view)),
             Err(WhyError::Ended(_)) => describe_end(context, id),
+            Err(WhyError::Queued { status, .. }) => describe_queued(context, id, &status),
             Err(error) => Err(error.into()),
         }
     })
@@ -64,6 +65,19 @@ fn describe_end(context: &ToolContext, id: TaskId) -> Result<ToolAnswer, ToolErr
     answer
         .delivery_acks
         .push(DeliveryAck::TaskReported(Box::new(snapshot.state), Coverage::Status));
+    Ok(answer)
+}
+
+/// Returns the state of a task whose job waits in the queue of a cluster.
+fn describe_queued(
+    context: &ToolContext,
+    id: TaskId,
+    status: &str,
+) -> Result<ToolAnswer, ToolError> {
+    let snapshot = context.snapshot(id)?;
+    let view = context.view(&snapshot, ViewDetail::Brief);
+    let mut answer = text::status_answer(context, &snapshot, &view);
+    answer.details = structured::to_fields(&WhyDetails { why: WhyView::queued(id, status) });
     Ok(answer)
 }
 

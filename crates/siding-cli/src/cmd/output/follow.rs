@@ -6,11 +6,13 @@ use std::io;
 use siding_core::output::{self, ColorHandling, TailFollower};
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
+use siding_core::task::view::queue_text;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::{ShimMessage, ShimRequest};
-use siding_model::text::decode_colors;
+use siding_model::text::{decode_colors, one_line};
 
 use super::Args;
+use super::footer::STATUS_COLUMNS;
 use super::marker_symbols::MarkerSymbols;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
@@ -82,6 +84,9 @@ fn follow_task<F: FnMut(&str) -> io::Result<()>>(
     root: &StateDir,
     task: &Task,
 ) -> Result<Option<u64>, Failure> {
+    if let Some(status) = queue_text(&task.state) {
+        errln!("siding: {} {}", task.dir.id(), one_line(&status, STATUS_COLUMNS));
+    }
     let mut watch = TaskWatch::open(root, SHIM_PROGRAM, task.dir.id())?;
     watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
     if out::map_broken_pipe(printer.print_more(task))?.is_none() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use siding_core::output::ReadSummary;
 use siding_core::sys::clock;
+use siding_core::task::view::queue_text;
 use siding_model::duration::format_duration;
 use siding_model::size::size_in_words;
 use siding_model::task_view::PhaseName;
@@ -14,6 +15,8 @@ use crate::context::Task;
 
 /// Maximum width in columns of the outcome in the footer.
 const OUTCOME_COLUMNS: usize = 200;
+/// Maximum width in columns of the status of a job in the footer.
+pub(super) const STATUS_COLUMNS: usize = 300;
 
 /// Part of the output that the call requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +77,14 @@ pub(super) fn format_footer(
         }
         Some(ended) => format!("{nothing}, {ended}"),
         None => {
-            let phase = PhaseName::from(task.state.lifecycle.phase()).as_str();
-            format!("{nothing}, {phase} for {elapsed}; `siding wait {id}` waits for its end")
+            let state = match queue_text(&task.state) {
+                Some(status) => format!("it {}", one_line(&status, STATUS_COLUMNS)),
+                None => {
+                    let phase = PhaseName::from(task.state.lifecycle.phase());
+                    format!("{} for {elapsed}", phase.as_str())
+                }
+            };
+            format!("{nothing}, {state}; `siding wait {id}` waits for its end")
         }
     })
 }
