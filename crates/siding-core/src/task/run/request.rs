@@ -346,10 +346,10 @@ impl TaskRequest {
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
-    /// variables, input and shell, because two commands that differ in one of these are not
-    /// duplicates. Only a checksum of these three is part of the key. The content of an inherited
-    /// input is unknown, so a task with such an input is never a duplicate: its own id is part of
-    /// its key.
+    /// variables, input, shell, executor and resources of a job, because two commands that differ in
+    /// one of these are not duplicates. Only a checksum of these is part of the key. The content of an
+    /// inherited input is unknown, so a task with such an input is never a duplicate: its own id is
+    /// part of its key.
     fn same_key(&self, task_id: TaskId) -> String {
         /// The default shell adds nothing to the key.
         const DEFAULT_SHELL: &str = "bash";
@@ -372,6 +372,11 @@ impl TaskRequest {
         }
         if let Some(executor) = &self.executor {
             add("on", executor.name());
+            // The deadline, from which the time limit follows, does not distinguish other tasks
+            // either.
+            let options = executor.settings().slurm.as_ref();
+            let options = options.map(|slurm| slurm.sbatch_arguments(0, 0)).unwrap_or_default();
+            options.iter().for_each(|option| add("job", option));
         }
         match &self.command {
             TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
@@ -478,6 +483,8 @@ fn duration_ms(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::executor::SlurmOptions;
+
     use super::*;
 
     /// The key is a file name that later builds must find: a different key would start a second
@@ -488,5 +495,32 @@ mod tests {
             |text: &str| TaskCommand::Shell { text: text.to_owned(), shell: "bash".to_owned() };
         assert_eq!(same_key(&shell(" make test\n"), "/work"), "d584925b17579e66");
         assert_ne!(same_key(&shell("make"), "/a"), same_key(&shell("make/"), "a"));
+    }
+
+    #[test]
+    fn jobs_with_different_resources_are_not_duplicates() {
+        let settings = Settings::default();
+        let key = |on: &str, options: SlurmOptions| {
+            let choice = ExecutorChoice::find(Some(on), &settings).expect("a known name");
+            let choice = choice.expect("a cluster").with_job_options(options).expect("a cluster");
+            let text = "make".to_owned();
+            let command = TaskCommand::Shell { text, shell: "bash".to_owned() };
+            let cwd = WorkingDirectory::on_remote_machine("/work".to_owned());
+            let request = TaskRequest::in_background(command, cwd, SessionId::implicit());
+            let id = TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS).expect("an id");
+            request.executor(Some(choice)).same_key(id)
+        };
+        let plain = key("slurm", SlurmOptions::default());
+        assert_eq!(key("slurm", SlurmOptions::default()), plain);
+        let cpus = SlurmOptions { cpus: Some(2), ..SlurmOptions::default() };
+        let memory = SlurmOptions { memory_mib: Some(512), ..SlurmOptions::default() };
+        let keys = [
+            plain,
+            key("slurm:gpu", SlurmOptions::default()),
+            key("slurm", cpus),
+            key("slurm", memory),
+        ];
+        let distinct: std::collections::HashSet<&String> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len(), "{keys:?}");
     }
 }
