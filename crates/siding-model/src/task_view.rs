@@ -222,6 +222,16 @@ impl TaskView {
         }
     }
 
+    /// Returns how often the shim was replaced, in words: `replaced once`. `None` if it was not.
+    #[must_use]
+    pub fn shim_replacements(&self) -> Option<String> {
+        match self.rescues {
+            0 => None,
+            1 => Some("replaced once".to_owned()),
+            count => Some(format!("replaced {count} times")),
+        }
+    }
+
     /// Returns whether the shell or program has not ended and is not being stopped.
     #[must_use]
     pub const fn is_in_progress(&self) -> bool {

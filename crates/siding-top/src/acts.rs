@@ -204,7 +204,8 @@ fn perform(
         }
         TaskAction::MeasurePeaks => Ok(match why::request_usage(&root.task_dir(id)?) {
             Some(peaks) => {
-                ActResult::Answer { id, tab: DetailTab::Limits, lines: panes::peak_lines(&peaks) }
+                let lines = panes::peak_lines("Peaks and totals so far", &peaks);
+                ActResult::Answer { id, tab: DetailTab::Limits, lines }
             }
             None => ActResult::Failed(format!("the shim of {id} did not answer; w tries again")),
         }),

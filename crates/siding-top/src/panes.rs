@@ -195,12 +195,8 @@ fn fact_lines(
     add("output", &format!("{}  {}", size_in_words(view.output.bytes), view.output.path));
     add("network", &view.net);
     if let Some(pid) = view.shim_pid {
-        let replaced = match view.rescues {
-            0 => String::new(),
-            1 => ", replaced once".to_owned(),
-            count => format!(", replaced {count} times"),
-        };
-        add("shim", &format!("process {pid}{replaced}"));
+        let replaced = view.shim_replacements().map(|text| format!(", {text}"));
+        add("shim", &format!("process {pid}{}", replaced.unwrap_or_default()));
     }
     if let Some(parent) = view.parent_task {
         add("started by", &parent.to_string());

@@ -64,6 +64,7 @@ pub(crate) fn serve_metrics(context: &Arc<WebContext>) -> Response<ResponseBody>
 /// Returns the tasks: with `running=1` those that have not ended, with `session` those of one
 /// session, with `q` those that contain these words.
 fn list_tasks(view: &LiveView, query: &Query) -> Result<Vec<TaskView>, ApiError> {
+    query.check_names(&["running", "session", "q"]).map_err(bad_request)?;
     let is_running = query.flag("running").map_err(bad_request)?;
     let session = query.get("session");
     Ok(filter_tasks(view.tasks(), query.get("q").unwrap_or_default())
@@ -90,6 +91,7 @@ fn output_page(
     id: TaskId,
     query: &Query,
 ) -> Result<Response<ResponseBody>, ApiError> {
+    query.check_names(&["from", "max"]).map_err(bad_request)?;
     let from = query.bytes("from").map_err(bad_request)?;
     let max = requested_page_size(query)?;
     let (dir, keep_head) = context.open_task(id).ok_or_else(|| no_task(id))?;
@@ -162,14 +164,8 @@ fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
 
 /// Returns the requested maximum size of the text of a page, in bytes; `None` if none is requested.
 fn requested_page_size(query: &Query) -> Result<Option<usize>, ApiError> {
-    let Some(max) = query.bytes("max").map_err(bad_request)? else { return Ok(None) };
-    let max = usize::try_from(max).unwrap_or(usize::MAX);
-    if max < MIN_REQUESTED_BYTES {
-        let message =
-            format!("`max={max}` is too small; the smallest is {MIN_REQUESTED_BYTES} bytes");
-        return Err(bad_request(message));
-    }
-    Ok(Some(max))
+    let max = query.size("max", MIN_REQUESTED_BYTES).map_err(bad_request)?;
+    Ok(max.map(|max| usize::try_from(max).unwrap_or(usize::MAX)))
 }
 
 fn bad_request(message: String) -> ApiError {

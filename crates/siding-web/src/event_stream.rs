@@ -17,6 +17,7 @@ use crate::event_log::{RESET_EVENT, Resumption, SentEvent, format_event};
 use crate::output_window::{self, LineEnd, OutputLine, OutputWindow, WINDOW_BYTES, WindowStart};
 use crate::page;
 use crate::query::Query;
+use crate::response;
 
 const EVENT_STREAM: &str = "text/event-stream";
 /// Maximum number of messages that wait for a slow client, besides those in its socket.
@@ -116,8 +117,13 @@ pub(crate) fn output_events(
     let Some((dir, keep_head)) = context.open_task(id) else {
         return page::failure(http::StatusCode::NOT_FOUND, false);
     };
+    let checked = query.check_names(&["from", "after"]).and_then(|()| query.bytes("from"));
+    let from = match checked {
+        Ok(from) => from,
+        Err(message) => return response::json_error(http::StatusCode::BAD_REQUEST, &message),
+    };
     let resumed = last_event_id(query, headers).and_then(|id| id.parse().ok());
-    let from = resumed.or_else(|| query.number("from")).unwrap_or(0);
+    let from = resumed.or(from).unwrap_or(0);
     // A slow client makes the follower skip, instead of filling a queue.
     let (sender, receiver) = channel(1);
     let follower = OutputFollower { context: Arc::clone(context), id, dir, keep_head, sender };

@@ -11,7 +11,7 @@ const OUTPUT_TYPE: &str = "output";
 const WHY_TYPE: &str = "why";
 /// Smallest size of a page of output that can be requested, in bytes. The line about a part of the
 /// output that is no longer stored fits into it, so no text is larger than requested.
-pub(crate) const MIN_REQUESTED_BYTES: usize = 128;
+pub(crate) const MIN_REQUESTED_BYTES: u64 = 128;
 /// The prefix of a reference to a type: in a JSON Schema, and in an OpenAPI document.
 const DEFINITIONS: &str = "#/$defs/";
 const COMPONENTS: &str = "#/components/schemas/";

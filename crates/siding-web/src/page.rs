@@ -50,8 +50,10 @@ pub(crate) fn respond(
     let response = tokio::task::block_in_place(|| match route {
         PageRoute::Overview => Some(complete(overview::overview_page(context, query))),
         PageRoute::Task(id) => task::task_page(context, id, query).map(complete),
-        PageRoute::Lines(id) => output::fragment(context, id, query)
-            .map(|lines| response::html_page(StatusCode::OK, lines)),
+        PageRoute::Lines(id) => match output::fragment(context, id, query) {
+            Ok(lines) => lines.map(|lines| response::html_page(StatusCode::OK, lines)),
+            Err(message) => Some(response::json_error(StatusCode::BAD_REQUEST, &message)),
+        },
         PageRoute::Timeline => Some(complete(timeline::timeline_page(context, query))),
         PageRoute::Sessions => Some(complete(sessions::sessions_page(context))),
         PageRoute::Workflows => Some(complete(workflows::workflows_page(context))),

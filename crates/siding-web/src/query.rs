@@ -30,9 +30,47 @@ impl Query {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Returns a number; `None` if it is missing or not a number.
-    pub(crate) fn number(&self, name: &str) -> Option<u64> {
-        self.get(name)?.parse().ok()
+    /// Checks that the query has no names except the allowed ones.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user, with the allowed names. A misspelled name would change nothing
+    /// otherwise.
+    pub(crate) fn check_names(&self, allowed: &[&str]) -> Result<(), String> {
+        let is_other = |(name, _): &&(String, String)| !allowed.contains(&name.as_str());
+        let Some((name, _)) = self.0.iter().find(is_other) else { return Ok(()) };
+        let name = one_line(name, INVALID_VALUE_COLUMNS);
+        Err(format!(
+            "`{name}` is no parameter of this address; {}",
+            list_choices("parameters", allowed)
+        ))
+    }
+
+    /// Returns a number; `None` if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user if the value is not a number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.get(name) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| {
+            let text = one_line(text, INVALID_VALUE_COLUMNS);
+            format!("`{name}={text}` is not a number, such as `{name}=100`")
+        })
+    }
+
+    /// Returns a size in bytes; `None` if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::bytes`], and for a size below `smallest`.
+    pub(crate) fn size(&self, name: &str, smallest: u64) -> Result<Option<u64>, String> {
+        match self.bytes(name)? {
+            Some(size) if size < smallest => {
+                Err(format!("`{name}={size}` is too small; the smallest is {smallest} bytes"))
+            }
+            size => Ok(size),
+        }
     }
 
     /// Returns a number of bytes; `None` if it is missing.
@@ -64,8 +102,7 @@ impl Query {
             return Ok(Some(*value));
         }
         let text = one_line(text, INVALID_VALUE_COLUMNS);
-        let values: Vec<String> = allowed.iter().map(|value| format!("`{value}`")).collect();
-        Err(format!("`{name}={text}` is not allowed; the values are {}", values.join(", ")))
+        Err(format!("`{name}={text}` is not allowed; {}", list_choices("values", allowed)))
     }
 
     /// Returns a yes or no; `false` if the name is missing.
@@ -77,6 +114,12 @@ impl Query {
         let value = self.choice(name, &["true", "false", "1", "0"])?;
         Ok(matches!(value, Some("true" | "1")))
     }
+}
+
+/// Returns the end of a message about an invalid name or value.
+fn list_choices(what: &str, allowed: &[&str]) -> String {
+    let listed: Vec<String> = allowed.iter().map(|value| format!("`{value}`")).collect();
+    format!("the {what} are {}", listed.join(", "))
 }
 
 /// Encodes a value for a query.
@@ -129,7 +172,9 @@ mod tests {
         let query = Query::parse("q=a%20b+c&empty=&from=12&q=later&%zz&x=%e2%82%ac%ff%+1");
         assert_eq!(query.get("q"), Some("a b c"));
         assert_eq!((query.get("empty"), query.get("none")), (None, None));
-        assert_eq!((query.number("from"), query.number("q")), (Some(12), None));
+        assert_eq!((query.number("from"), query.number("none")), (Ok(Some(12)), Ok(None)));
+        let message = "`q=a b c` is not a number, such as `q=100`".to_owned();
+        assert_eq!(query.number("q"), Err(message));
         assert_eq!(query.get("x"), Some("€\u{fffd}% 1"));
     }
 
@@ -142,6 +187,18 @@ mod tests {
             let message = format!("`from={value}` is not a number of bytes, such as `from=4096`");
             assert_eq!(read(&format!("from={value}")), Err(message));
         }
+    }
+
+    #[test]
+    fn unknown_names_and_small_sizes_are_refused() {
+        let query = Query::parse("max=20&from=1");
+        assert_eq!(query.check_names(&["from", "max"]), Ok(()));
+        let message = "`max` is no parameter of this address; the parameters are `from`, `before`";
+        assert_eq!(query.check_names(&["from", "before"]), Err(message.to_owned()));
+        let message = "`max=20` is too small; the smallest is 128 bytes".to_owned();
+        assert_eq!(query.size("max", 128), Err(message));
+        assert_eq!(query.size("max", 20), Ok(Some(20)));
+        assert_eq!(query.size("none", 20), Ok(None));
     }
 
     #[test]

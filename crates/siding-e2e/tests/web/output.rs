@@ -166,6 +166,29 @@ fn a_program_reads_output_page_by_page() {
 }
 
 #[test]
+fn an_invalid_parameter_is_refused_with_the_allowed_ones() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "seq 1 100");
+    let server = WebServer::start(&sandbox, &[]);
+    let token = format!("Bearer {TOKEN}");
+    for (address, message) in [
+        (format!("/tasks/{id}/lines?max=20"), "the smallest is 128 bytes"),
+        (format!("/tasks/{id}/lines?from=x"), "`from=x` is not a number of bytes"),
+        (format!("/tasks/{id}/lines?at=x"), "the parameters are `from`, `before`, `max`"),
+        (format!("/tasks/{id}/follow?from=x"), "`from=x` is not a number of bytes"),
+        (format!("/tasks/{id}/follow?at=1"), "the parameters are `from`, `after`"),
+        (format!("/api/v1/tasks/{id}/output?at=x"), "the parameters are `from`, `max`"),
+        ("/api/v1/tasks?state=bad".to_owned(), "the parameters are `running`, `session`, `q`"),
+        ("/?skip=x".to_owned(), "is not a number"),
+    ] {
+        let refused = server.get_with(&address, &[("Authorization", token.as_str())]);
+        assert_eq!(refused.status, 400, "{address}: {}", refused.text());
+        assert!(refused.text().contains(message), "{address}: {}", refused.text());
+    }
+    assert!(server.get(&format!("/tasks/{id}/lines?max=128")).text().contains("<code>1</code>"));
+}
+
+#[test]
 fn a_follower_receives_new_lines_and_resumes_at_its_offset() {
     let sandbox = sandbox();
     let gate = sandbox.path("gate");

@@ -68,12 +68,13 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
             "w shows the peaks that the shim has measured so far",
         ));
     }
-    lines.extend(task.view.usage.iter().flat_map(peak_lines));
+    // The final record has the usage.
+    lines.extend(task.view.usage.iter().flat_map(|peaks| peak_lines("Peaks and totals", peaks)));
     lines
 }
 
-/// Formats the known peaks and totals of a task's usage.
-pub(crate) fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
+/// Formats the known peaks and totals of a task's usage, below a heading.
+pub(crate) fn peak_lines(heading: &str, peaks: &PeakUsage) -> Vec<PaneLine> {
     let amounts = [
         (LimitKind::Memory, peaks.memory_bytes),
         (LimitKind::Processes, peaks.processes),
@@ -87,7 +88,7 @@ pub(crate) fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
     let sent = |one: &SentToRemote| format!("{} to {}", format_size(one.bytes), one.remote);
     lines.extend(peaks.sent.iter().map(|one| labeled(label(LimitKind::Sent), &sent(one))));
     if !lines.is_empty() {
-        lines.insert(0, PaneLine::new(Tone::Strong, "Peaks and totals so far"));
+        lines.insert(0, PaneLine::new(Tone::Strong, heading));
     }
     lines
 }
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn only_known_peaks_are_listed() {
-        assert_eq!(peak_lines(&PeakUsage::default()), []);
+        assert_eq!(peak_lines("Peaks", &PeakUsage::default()), []);
         let sent = vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 2 << 20 }];
         let peaks = PeakUsage {
             processes: Some(1_200),
@@ -167,9 +168,10 @@ mod tests {
             sent,
             ..PeakUsage::default()
         };
-        let lines = peak_lines(&peaks);
+        let lines = peak_lines("Peaks", &peaks);
         let rows: Vec<String> = wrap_lines(&lines, 80).into_iter().map(|(_, row)| row).collect();
-        let [_, rest @ ..] = &rows[..] else { panic!("no line") };
+        let [heading, rest @ ..] = &rows[..] else { panic!("no line") };
+        assert_eq!(heading, "Peaks");
         assert_eq!(
             rest,
             ["processes    1,200", "CPU time     1m 1s", "sent         2MiB to 192.0.2.1"]

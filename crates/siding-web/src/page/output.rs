@@ -12,6 +12,7 @@ use siding_model::text::{CharStyle, StyledLine, StyledLineParser};
 use tokio::sync::mpsc::{Sender, channel};
 
 use crate::context::WebContext;
+use crate::openapi::MIN_REQUESTED_BYTES;
 use crate::output_style::style_classes;
 use crate::output_window::{
     self, LineEnd, MAX_LINE_BYTES, OutputLine, OutputWindow, WINDOW_BYTES, WindowStart,
@@ -102,19 +103,36 @@ fn styled(text: &str, style: CharStyle) -> Markup {
 }
 
 /// Returns the lines of the window that a script of the page requests: `from` is the start of its
-/// first line, or `before` the end of its last one.
-pub(super) fn fragment(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
-    let (dir, keep_head) = context.open_task(id)?;
-    let max = query.number("max").unwrap_or(WINDOW_BYTES).clamp(1, MAX_WINDOW_BYTES);
-    let start = match query.number("before") {
-        Some(before) => WindowStart::Before(before),
-        None => WindowStart::Exact(query.number("from").unwrap_or(0)),
-    };
-    let mut window = output_window::read_window(&dir, keep_head, start, max).ok()?;
+/// first line, or `before` the end of its last one. `None` if the output cannot be read.
+///
+/// # Errors
+///
+/// A message for the user about an invalid value.
+pub(super) fn fragment(
+    context: &WebContext,
+    id: TaskId,
+    query: &Query,
+) -> Result<Option<Markup>, String> {
+    let (start, max) = requested_window(query)?;
+    let Some((dir, keep_head)) = context.open_task(id) else { return Ok(None) };
+    let read = output_window::read_window(&dir, keep_head, start, max);
+    let Ok(mut window) = read else { return Ok(None) };
     let lines = fit_lines(&mut window, start);
-    Some(html! {
+    Ok(Some(html! {
         ol data-from=(window.from) data-next=(window.next) data-bytes=(window.bytes) { (lines) }
-    })
+    }))
+}
+
+/// Returns the start and the maximum size of the requested window. A larger size than the largest
+/// gets a window of that size.
+fn requested_window(query: &Query) -> Result<(WindowStart, u64), String> {
+    query.check_names(&["from", "before", "max"])?;
+    let max = query.size("max", MIN_REQUESTED_BYTES)?.unwrap_or(WINDOW_BYTES);
+    let start = match query.bytes("before")? {
+        Some(before) => WindowStart::Before(before),
+        None => WindowStart::Exact(query.bytes("from")?.unwrap_or(0)),
+    };
+    Ok((start, max.min(MAX_WINDOW_BYTES)))
 }
 
 /// Returns the exact bytes that are kept, as a file that the browser stores and never shows.

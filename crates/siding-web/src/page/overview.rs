@@ -24,7 +24,8 @@ const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 pub(super) fn overview_page(context: &WebContext, query: &Query) -> Page {
     context.feed.sample(|_| true);
     let content = context.feed.read_fresh(|view| content(context, view, query));
-    Page::new(NavItem::Overview, "Tasks", content).with_value(selected_state(query))
+    Page::new(NavItem::Overview, "Tasks", content)
+        .with_value(selected_state(query).and_then(|_| query.number("skip")))
 }
 
 /// The tasks of the page.
@@ -68,7 +69,9 @@ fn content(context: &WebContext, view: &LiveView, query: &Query) -> Markup {
 
 fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
     let TaskLists { needing, running, ended } = lists;
-    let skip = query.number("skip").and_then(|skip| usize::try_from(skip).ok()).unwrap_or(0);
+    // An invalid value is an error of the page.
+    let skip = query.number("skip").unwrap_or_default().unwrap_or(0);
+    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
     let ended_rows = render_rows(ended.get(skip..).unwrap_or_default());
     let next = skip.saturating_add(ended_rows.len());
     let later = ended.len().saturating_sub(next);

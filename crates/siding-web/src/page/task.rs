@@ -160,7 +160,7 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
             @if view.output.lost_bytes > 0 {
                 (fact("Not stored", &format!("{} of output", format_size(view.output.lost_bytes))))
             }
-            @if view.rescues > 0 { (fact("Shim replaced", &format!("{} times", view.rescues))) }
+            @if let Some(replaced) = view.shim_replacements() { (fact("Shim", &replaced)) }
         }
     }
 }
