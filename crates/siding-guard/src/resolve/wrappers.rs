@@ -1,7 +1,13 @@
 //! Finds the command in the arguments of wrappers such as `sudo` and `docker exec`.
 
+mod value_options;
+
 use super::expand::Field;
 use super::variables::is_variable_name;
+use value_options::{
+    CONTAINER_VALUE_OPTIONS, KUBECTL_VALUE_OPTIONS, RUN0_VALUE_OPTIONS, SUDO_VALUE_OPTIONS,
+    SYSTEMD_VALUE_OPTIONS,
+};
 
 /// A program that runs the command that follows the program's own options and operands.
 #[derive(Debug)]
@@ -32,92 +38,12 @@ const fn with_subcommand(
     Wrapper { program, subcommand, value_options, positional_count }
 }
 
-const SUDO_VALUE_OPTIONS: &[&str] = &[
-    "-u",
-    "-g",
-    "-h",
-    "-p",
-    "-C",
-    "-c",
-    "-D",
-    "-R",
-    "-r",
-    "-t",
-    "-T",
-    "-U",
-    "--user",
-    "--group",
-    "--host",
-    "--prompt",
-    "--chdir",
-    "--chroot",
-    "--role",
-    "--type",
-    "--other-user",
-];
-const CONTAINER_VALUE_OPTIONS: &[&str] = &[
-    "-e",
-    "--env",
-    "-u",
-    "--user",
-    "-w",
-    "--workdir",
-    "--env-file",
-    "-v",
-    "--volume",
-    "-p",
-    "--publish",
-    "--name",
-    "--network",
-    "--net",
-    "--entrypoint",
-    "-m",
-    "--memory",
-    "--cpus",
-    "--mount",
-    "-l",
-    "--label",
-    "--platform",
-    "--gpus",
-    "-h",
-    "--hostname",
-    "--add-host",
-    "--restart",
-    "--pull",
-    "--index",
-    "--detach-keys",
-    "--cap-add",
-    "--cap-drop",
-    "--device",
-    "--security-opt",
-    "--shm-size",
-    "--tmpfs",
-    "--ulimit",
-    "--userns",
-    "--pid",
-    "--ipc",
-    "--link",
-    "--dns",
-    "--expose",
-    "--log-driver",
-    "--log-opt",
-    "--cidfile",
-    "--ip",
-    "--stop-signal",
-    "-f",
-    "--file",
-    "--profile",
-    "--project-name",
-];
-const KUBECTL_VALUE_OPTIONS: &[&str] =
-    &["-n", "--namespace", "-c", "--container", "--context", "-f", "--filename", "--kubeconfig"];
-
 /// The wrappers whose command is a list of words.
 pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("sudo", SUDO_VALUE_OPTIONS, 0),
     plain("doas", &["-u", "-C"], 0),
     plain("pkexec", &["--user"], 0),
-    plain("run0", &["-u", "-g", "-D"], 0),
+    plain("run0", RUN0_VALUE_OPTIONS, 0),
     plain("env", &["-u", "-C", "--unset", "--chdir"], 0),
     plain("nice", &["-n", "--adjustment"], 0),
     plain("ionice", &["-c", "-n", "-p", "--class", "--classdata"], 0),
@@ -147,14 +73,10 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("valgrind", &[], 0),
     plain("perf", &["-o", "-e", "-F", "--call-graph"], 1),
     plain("rr", &[], 1),
-    plain("chroot", &[], 1),
+    plain("chroot", &["--userspec", "--groups"], 1),
     plain("unshare", &["-S", "-G", "--setuid", "--setgid", "-R", "--root", "-w"], 0),
     plain("nsenter", &["-t", "--target", "-S", "-G"], 0),
-    plain(
-        "systemd-run",
-        &["-p", "--property", "-u", "--unit", "-E", "--setenv", "--slice", "-M"],
-        0,
-    ),
+    plain("systemd-run", SYSTEMD_VALUE_OPTIONS, 0),
     plain("systemd-inhibit", &[], 0),
     plain("runuser", &["-u", "-g", "-G"], 0),
     plain("setpriv", &["--reuid", "--regid", "--groups"], 0),
@@ -307,9 +229,16 @@ pub(super) struct WrappedCommand<'f> {
 pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<WrappedCommand<'f>> {
     let mut program = program;
     let mut args = args;
-    if program == "docker" && args.first().is_some_and(|first| first.text == "compose") {
-        program = "docker compose";
-        args = &args[1..];
+    if program == "docker" {
+        let is_group = |field: &Field| matches!(field.text.as_str(), "compose" | "container");
+        let group = args.iter().position(is_group);
+        let is_first = |at: &usize| are_options_only(&args[..*at], CONTAINER_VALUE_OPTIONS);
+        if let Some(at) = group.filter(is_first) {
+            if args[at].text == "compose" {
+                program = "docker compose";
+            }
+            args = &args[at + 1..];
+        }
     }
     let of_program = WRAPPERS.iter().filter(|wrapper| wrapper.program == program);
     for wrapper in of_program {
@@ -332,9 +261,25 @@ fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
         if !first.text.starts_with('-') {
             return false;
         }
-        words = rest.get(usize::from(values.contains(&first.text.as_str()))..).unwrap_or_default();
+        words = rest.get(usize::from(takes_next_word(&first.text, values))..).unwrap_or_default();
     }
     true
+}
+
+/// Returns whether the next word is the value of this option. In a group of letters (`-Eu root`),
+/// the first letter with a value takes the rest of the group or, at its end, the next word.
+fn takes_next_word(option: &str, values: &[&str]) -> bool {
+    if values.contains(&option) {
+        return true;
+    }
+    let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    let Some(letters) = letters else { return false };
+    let has_value = |letter: char| {
+        let is_letter = |name: &str| name.chars().eq([letter]);
+        values.iter().any(|value| value.strip_prefix('-').is_some_and(is_letter))
+    };
+    let first = letters.char_indices().find(|(_, letter)| has_value(*letter));
+    first.is_some_and(|(at, letter)| at + letter.len_utf8() == letters.len())
 }
 
 impl Wrapper {
@@ -374,7 +319,7 @@ pub(super) fn skip_options<'f>(
         }
         let is_option = text.starts_with('-') && text.len() > 1 && !options_ended;
         if is_option {
-            let skipped = usize::from(values.contains(&text) && !after.is_empty());
+            let skipped = usize::from(takes_next_word(text, values) && !after.is_empty());
             rest = &after[skipped..];
         } else if positional_count > 0 {
             positional_count -= 1;

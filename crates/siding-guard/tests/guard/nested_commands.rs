@@ -28,6 +28,37 @@ fn list_segments_and_wrappers_do_not_hide_a_command() {
     assert_finding("./tool --then rm -rf /", GuardVerdict::Ask, "rm-root");
 }
 
+/// The word after an option with a value is not the command.
+#[test]
+fn options_with_values_do_not_hide_a_command() {
+    for text in [
+        "sudo -D /tmp rm -rf ~",
+        "sudo -Eu root rm -rf ~",
+        "sudo -nD /tmp rm -rf ~",
+        "sudo --command-timeout 5 rm -rf ~",
+        "systemd-run -E A=1 rm -rf ~",
+        "systemd-run -tE A=1 rm -rf ~",
+        "systemd-run --uid 0 --working-directory /tmp --on-active 5 rm -rf ~",
+        "systemd-run -M host --description x rm -rf ~",
+        "run0 --user root --chdir /tmp rm -rf ~",
+        "docker run -e A=1 alpine rm -rf /etc",
+        "docker run -ite A=1 alpine rm -rf /etc",
+        "docker run -eA=1 --memory-swap 1g --volumes-from x alpine rm -rf /etc",
+        "docker exec -e A=1 web rm -rf /etc",
+        "docker -H tcp://host exec -e A=1 web rm -rf /etc",
+        "docker --context x compose exec -T web rm -rf /etc",
+        "docker container run alpine rm -rf /etc",
+        "podman --connection x exec -e A=1 web rm -rf /etc",
+        "kubectl -s host exec -itc app pod -- rm -rf /etc",
+        "kubectl run x --image alpine -- rm -rf /etc",
+        "chroot --userspec 0:0 / rm -rf /etc",
+        "strace -fo out rm -rf ~",
+        "watch -dn 5 rm -rf ~",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+}
+
 /// Failure F61: a command was hidden in `bash -c`, base64, `eval`, or a heredoc for a shell.
 #[test]
 fn nested_shell_texts_are_parsed() {
