@@ -66,11 +66,11 @@ pub struct TaskView {
     /// Time of the end, RFC 3339; null while the task runs, or if a crash lost the final record.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
-    /// Awake time from start to end, or to now, in milliseconds; 0 while the task waits in the queue
-    /// of a cluster, and for a task that ended there.
+    /// Awake time from start to end, or to now, in milliseconds; 0 while the task waits in the
+    /// queue of a cluster, and for a task that ended there.
     pub elapsed_ms: u64,
-    /// Time in the queue of a cluster, in milliseconds, which `elapsed_ms` does not include; null for
-    /// a task that was in no queue.
+    /// Time in the queue of a cluster, in milliseconds, which `elapsed_ms` does not include; null
+    /// for a task that was in no queue.
     pub queued_ms: Option<u64>,
     /// Time at which the task will be stopped, RFC 3339: its deadline, or the earlier time limit of
     /// its job; null when it has ended, and while a person waits for it in the foreground.

@@ -148,7 +148,8 @@ impl WorkflowView {
         }
     }
 
-    /// Adds the status of the jobs that wait in the queue of a cluster, from the tasks of the steps.
+    /// Adds the status of the jobs that wait in the queue of a cluster, from the tasks of the
+    /// steps.
     pub fn add_queued_steps(&mut self, root: &StateDir) {
         for step in self.steps.iter_mut().filter(|step| step.state == StepStatus::Running) {
             // A step that has just begun may have no task yet.
@@ -159,8 +160,8 @@ impl WorkflowView {
 }
 
 impl StepView {
-    /// Returns the state in the words for a person: `queued` for a step whose job waits in the queue
-    /// of a cluster.
+    /// Returns the state in the words for a person: `queued` for a step whose job waits in the
+    /// queue of a cluster.
     #[must_use]
     pub fn state_text(&self) -> String {
         if self.queued.is_some() {

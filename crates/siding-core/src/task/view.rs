@@ -128,9 +128,9 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     }
 }
 
-/// Returns the status of a job in the queue of a cluster as a predicate, with local times: `waits in
-/// the queue of lab: job 7, PENDING (Resources), expected to start at …`. `None` outside of a queue.
-/// The text is untrusted.
+/// Returns the status of a job in the queue of a cluster as a predicate, with local times: `waits
+/// in the queue of lab: job 7, PENDING (Resources), expected to start at …`. `None` outside of a
+/// queue. The text is untrusted.
 #[must_use]
 pub fn queue_text(state: &TaskState) -> Option<String> {
     let queued = QueuedView::from_state(state)?;

@@ -27,7 +27,8 @@ impl TaskState {
         until.map(|until| until.ms_since(self.started))
     }
 
-    /// Returns whether the job of the task waits in the queue of a cluster, or the task ended there.
+    /// Returns whether the job of the task waits in the queue of a cluster, or the task ended
+    /// there.
     #[must_use]
     pub fn waits_in_queue(&self) -> bool {
         self.queue_time().is_some_and(QueueTime::is_waiting)

@@ -25,7 +25,8 @@ pub struct JobStatus {
 pub struct QueueTime {
     /// Total of the waits that have ended, in milliseconds.
     earlier_ms: u64,
-    /// Start of the present wait; `None` while the job runs. A task that ends in the queue keeps it.
+    /// Start of the present wait; `None` while the job runs. A task that ends in the queue keeps
+    /// it.
     since: Option<MonotonicMs>,
 }
 

@@ -100,8 +100,8 @@ impl TaskView {
         history_directory(self.executor.as_deref(), &self.cwd)
     }
 
-    /// Returns a sentence about the machine with the processes of a remote task, and the command that
-    /// shows them. `None` for a task that runs on this machine. The text is untrusted.
+    /// Returns a sentence about the machine with the processes of a remote task, and the command
+    /// that shows them. `None` for a task that runs on this machine. The text is untrusted.
     #[must_use]
     pub fn process_place(&self) -> Option<String> {
         let (executor, id) = (self.executor.as_deref()?, self.task_id);

@@ -76,12 +76,13 @@ fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
     let next = skip.saturating_add(ended_rows.len());
     let later = ended.len().saturating_sub(next);
     let is_limited = ["q", "session", "state"].iter().any(|name| query.get(name).is_some());
+    let running_count = task_row::count_running(running.iter().copied());
     let nothing = |text| if is_limited { "No task matches the search." } else { text };
     html! {
         @if skip == 0 {
             (section("needing", "Needs a person", &needing.len().to_string(), needing, None))
-            (section("running", "Running", &task_row::count_running(running.iter().copied()), running,
-                Some(nothing("Nothing is running. `siding run -- COMMAND` starts a task."))))
+            (section("running", "Running", &running_count, running, Some(nothing("Nothing is \
+                running. `siding run -- COMMAND` starts a task."))))
         }
         section #s-ended aria-labelledby="h-ended" {
             h2 #h-ended { "Ended " span.count { (ended.len()) } }

@@ -346,10 +346,10 @@ impl TaskRequest {
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
-    /// variables, input, shell, executor and resources of a job, because two commands that differ in
-    /// one of these are not duplicates. Only a checksum of these is part of the key. The content of an
-    /// inherited input is unknown, so a task with such an input is never a duplicate: its own id is
-    /// part of its key.
+    /// variables, input, shell, executor and resources of a job, because two commands that differ
+    /// in one of these are not duplicates. Only a checksum of these is part of the key. The content
+    /// of an inherited input is unknown, so a task with such an input is never a duplicate: its own
+    /// id is part of its key.
     fn same_key(&self, task_id: TaskId) -> String {
         /// The default shell adds nothing to the key.
         const DEFAULT_SHELL: &str = "bash";

@@ -26,8 +26,8 @@ pub(super) const SUDO_VALUE_OPTIONS: &[&str] = &[
     "--close-from",
     "--command-timeout",
 ];
-/// The options of `docker run`, `docker exec` and of `docker` itself, and those of the programs with
-/// the same subcommands.
+/// The options of `docker run`, `docker exec` and of `docker` itself, and those of the programs
+/// with the same subcommands.
 pub(super) const CONTAINER_VALUE_OPTIONS: &[&str] = &[
     "-e",
     "--env",
