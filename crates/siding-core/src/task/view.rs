@@ -114,7 +114,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         rescues: state.takeovers,
         executor: spec.executor.as_ref().map(|executor| executor.name.clone()),
         machine: state.remote.as_ref().and_then(|remote| remote.machine.clone()),
-        queued,
+        queued: QueuedView::from_state(state),
         job_id: state.remote.as_ref().and_then(|remote| remote.job_id.clone()),
         restarts: state.remote.as_ref().map_or(0, |remote| remote.attempt),
         unreachable: UnreachableView::from_state(state),
