@@ -174,6 +174,14 @@ fn errors_name_file_line_key_value_and_allowed_values() {
             "retention_tasks = 99999999999999999999",
             "line 1: `retention_tasks`: `a number of more than 64 bits` is not allowed here; write a whole number from 0 to 4294967295",
         ),
+        (
+            "[executor.a]\nhost = 'a'\n\n[executor.b]\nhost = 'b'\npath = {}\n",
+            "line 6: `executor`: unknown key `path` of `b` (did you mean `paths`?); the keys are `kind`, `host`, `program`, `paths`, `env` and `sync`",
+        ),
+        (
+            "[executor.a]\nhost = 'a'\n[executor.b]\n\nhost = '-b'\n",
+            "line 5: `executor`: `b.host`: `-b` is not allowed here; write the destination for ssh, such as `\"build\"` or `\"me@build\"`, without spaces and without `-` at the beginning",
+        ),
         ("locked = ['shell']", "line 1: `locked` is allowed in the system file only"),
     ] {
         write(&machine.user_file(), text);

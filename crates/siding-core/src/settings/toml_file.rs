@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siding_model::settings::{InvalidSetting, Layer, Origin, RawValue, SettingSource};
+use siding_model::settings::{InvalidSetting, Layer, Origin, RawValue, SettingSource, ValueError};
 use siding_model::text::one_line;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -37,7 +37,10 @@ pub(super) fn parse_layer(
                 let place = source.locate(key.span().start);
                 match key.get_ref().as_ref() {
                     LOCKED_KEY => source.read_locked_keys(&mut layer, value, &place),
-                    name => vec![layer.set_by_name(name, &raw_value(value.get_ref()), place)],
+                    name => {
+                        let set = layer.set_by_name(name, &raw_value(value.get_ref()), place);
+                        vec![set.map_err(|mistake| source.locate_mistake(mistake, value))]
+                    }
                 }
             });
             results.filter_map(Result::err).map(SettingsError::from).collect()
@@ -81,6 +84,24 @@ impl TomlSource<'_> {
         }
     }
 
+    /// Returns a mistake in the table of an executor with the line of the key that it is about.
+    /// Tables of several executors can be anywhere in a file, and `value` starts with the first of
+    /// them. Returns any other mistake unchanged.
+    fn locate_mistake(
+        &self,
+        mut mistake: InvalidSetting,
+        value: &Spanned<DeValue<'_>>,
+    ) -> InvalidSetting {
+        if let InvalidSetting::Value { place, why: ValueError::Executor(bad), .. } = &mut mistake {
+            let (name, key) = bad.key_path();
+            if let Some((offset, executor)) = find_entry(value, name) {
+                let key = key.and_then(|key| find_entry(executor, key));
+                *place = self.locate(key.map_or(offset, |(offset, _)| offset));
+            }
+        }
+        mistake
+    }
+
     /// Parses `locked`: an array of names, or a table of `name = true`.
     fn read_locked_keys(
         &self,
@@ -115,6 +136,17 @@ impl TomlSource<'_> {
         }
         vec![Err(InvalidSetting::BadLockList { place: place.clone() })]
     }
+}
+
+/// Returns the offset of a key of a table, and its value; `None` if the value is no table, or the
+/// table does not have the key.
+fn find_entry<'v, 't>(
+    table: &'v Spanned<DeValue<'t>>,
+    name: &str,
+) -> Option<(usize, &'v Spanned<DeValue<'t>>)> {
+    let mut entries = table.get_ref().as_table()?.iter();
+    let (key, value) = entries.find(|(key, _)| **key.get_ref() == *name)?;
+    Some((key.span().start, value))
 }
 
 fn raw_value(value: &DeValue<'_>) -> RawValue {

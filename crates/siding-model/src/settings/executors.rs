@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::suggest::similar_name;
 use super::value::{EMPTY_TABLE_WORD, RawValue, Value, ValueError, describe_rejected, printable};
 use crate::duration;
 use crate::executor::{
@@ -84,7 +85,10 @@ pub enum BadExecutor {
         name: String,
     },
     /// The table has an unknown key.
-    #[error("unknown key `{key}` of `{name}`; {}", known_keys(*is_cluster))]
+    #[error(
+        "unknown key `{key}` of `{name}`{}; {}",
+        key_advice(key, *is_cluster), known_keys(*is_cluster)
+    )]
     UnknownKey {
         /// Name of the executor.
         name: String,
@@ -103,6 +107,60 @@ pub enum BadExecutor {
         /// Description of the allowed values, which follows `write` in the message.
         allowed: &'static str,
     },
+}
+
+impl BadExecutor {
+    /// Returns the name of the executor and, for a mistake in one of its keys, the key. Both are
+    /// safe to print, so a name with other characters than the allowed ones differs from that in
+    /// the file.
+    #[must_use]
+    pub fn key_path(&self) -> (&str, Option<&str>) {
+        match self {
+            Self::Name { name } | Self::NoHost { name } => (name, None),
+            Self::UnknownKey { name, key, .. } => (name, Some(key)),
+            // The name of an executor contains no dot.
+            Self::Value { field, .. } => match field.split_once('.') {
+                Some((name, key)) => (name, Some(key)),
+                None => (field, None),
+            },
+        }
+    }
+}
+
+/// Minimum length of the part that an unknown key must have in common with a known one, of which it
+/// is the beginning or which it continues, such as `hostname` for `host`.
+const MIN_COMMON_LETTERS: usize = 3;
+
+/// Returns the part of the message about an unknown key that names the intended key, or the kind of
+/// executor that has the key; empty if there is neither.
+fn key_advice(key: &str, is_cluster: bool) -> String {
+    let common: &[&str] = &ExecutorTable::KEYS;
+    let ssh: &[&str] = &ExecutorTable::SSH_KEYS;
+    let slurm: &[&str] = &ExecutorTable::SLURM_KEYS;
+    let (own, other, kind) =
+        if is_cluster { (slurm, ssh, SSH_KIND) } else { (ssh, slurm, SLURM_KIND) };
+    if other.contains(&key) {
+        return format!(", which only an executor with `kind = \"{kind}\"` has");
+    }
+    if let Some(nearest) = intended_key(key, || common.iter().chain(own).copied()) {
+        return format!(" (did you mean `{nearest}`?)");
+    }
+    intended_key(key, || other.iter().copied()).map_or_else(String::new, |nearest| {
+        format!(" (did you mean `{nearest}`, which only an executor with `kind = \"{kind}\"` has?)")
+    })
+}
+
+/// Returns the key that an unknown key was probably meant to be: the most similar one, otherwise
+/// one that begins with it, or with which it begins.
+fn intended_key<'k, K>(key: &str, known: impl Fn() -> K) -> Option<&'k str>
+where
+    K: Iterator<Item = &'k str>,
+{
+    let has_same_beginning = |known: &&str| {
+        known.len().min(key.len()) >= MIN_COMMON_LETTERS
+            && (known.starts_with(key) || key.starts_with(known))
+    };
+    similar_name(key, known()).or_else(|| known().find(has_same_beginning))
 }
 
 /// Returns a sentence about the keys of an executor.
@@ -520,13 +578,25 @@ mod tests {
             ("engine_args", text("--x"), "`--x` is not allowed here; write a list of options"),
             ("partition", text("-x"), "`-x` is not allowed here; write a name"),
             ("directory", text("scratch"), "`scratch` is not allowed here; write an absolute path"),
-            ("prtition", text("gpu"), "unknown key `prtition` of `cluster`; the keys of a Slurm"),
+            (
+                "prtition",
+                text("gpu"),
+                "unknown key `prtition` of `cluster` (did you mean `partition`?); the keys of a \
+                 Slurm",
+            ),
+            ("sync", text("data"), "`cluster`, which only an executor with `kind = \"ssh\"` has"),
         ] {
             let refused = error(&cluster(&[(key, value)]));
             assert!(refused.contains(part), "{refused}");
         }
         let refused = error(&build(&[("partition", text("gpu"))]));
-        assert!(refused.contains("unknown key `partition` of `build`"), "{refused}");
+        assert!(
+            refused.contains(
+                "unknown key `partition` of `build`, which only an executor with \
+                 `kind = \"slurm\"` has; the keys are `kind`"
+            ),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -559,7 +629,14 @@ mod tests {
     fn a_bad_table_error_says_what_is_wrong() {
         let list = |names: &[&str]| RawValue::List(names.iter().map(|name| text(name)).collect());
         for (key, value, part) in [
-            ("hots", text("build"), "unknown key `hots` of `build`; the keys are `kind`, `host`"),
+            (
+                "hots",
+                text("build"),
+                "unknown key `hots` of `build` (did you mean `host`?); the keys are `kind`, `host`",
+            ),
+            ("hostname", text("build"), "`hostname` of `build` (did you mean `host`?)"),
+            ("partitoin", text("gpu"), "did you mean `partition`, which only an executor with"),
+            ("colour", text("red"), "unknown key `colour` of `build`; the keys are `kind`"),
             ("program", text(" "), "`build.program`: ` ` is not allowed here; write the path"),
             ("program", text("-x"), "`-x` is not allowed here"),
             ("program", RawValue::Integer(1), "`1` is not allowed here"),

@@ -1,6 +1,6 @@
 //! Suggestions for misspelled keys.
 
-use strsim::levenshtein;
+use strsim::{levenshtein, osa_distance};
 
 use super::keys::Key;
 
@@ -8,16 +8,26 @@ use super::keys::Key;
 /// unlikely to be a misspelled key, and the comparison would be slow.
 const MAX_COMPARED_NAME_BYTES: usize = 64;
 
-/// Returns the known key most similar to `name`, if at most a third of the letters differ. Names in
-/// kebab case, upper case and camel case (`maxElapsed` for `max_elapsed`) are converted first.
+/// Returns the known key most similar to `name`, as [`similar_name`] compares them.
 pub(super) fn nearest_key(name: &str) -> Option<Key> {
+    let nearest = similar_name(name, Key::ALL.iter().map(|key| key.name()))?;
+    Key::from_name(nearest)
+}
+
+/// Returns the candidate most similar to `name`, if at most a third of the letters differ; two
+/// swapped letters count as one. Names in kebab case, upper case and camel case (`maxElapsed` for
+/// `max_elapsed`) are converted first.
+pub(super) fn similar_name<'c>(
+    name: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
     if name.len() > MAX_COMPARED_NAME_BYTES {
         return None;
     }
     let name = to_snake_case(name);
-    let (distance, key) =
-        Key::ALL.iter().map(|key| (levenshtein(&name, key.name()), *key)).min()?;
-    (distance * 3 <= key.name().len()).then_some(key)
+    let (distance, nearest) =
+        candidates.map(|candidate| (osa_distance(&name, candidate), candidate)).min()?;
+    (distance * 3 <= nearest.len()).then_some(nearest)
 }
 
 /// Returns a candidate that starts with `name`, otherwise the candidate with the smallest edit
@@ -68,6 +78,7 @@ mod tests {
             ("kil_grace", Key::KillGrace),
             ("outputKeepTail", Key::OutputKeepTail),
             ("shel", Key::Shell),
+            ("shlel", Key::Shell),
             ("retention_bites", Key::RetentionBytes),
         ] {
             assert_eq!(nearest_key(name), Some(key), "{name}");
