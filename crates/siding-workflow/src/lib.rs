@@ -37,5 +37,6 @@ pub use state::{
     InvalidRecord, NextActions, RunningAttempt, StepProgress, StepStart, WorkflowState,
 };
 pub use step_status::StepStatus;
+pub use steps::check_executor;
 pub use svg::render_svg;
 pub use view::{RunState, StepView, WorkflowView};

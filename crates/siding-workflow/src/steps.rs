@@ -28,6 +28,15 @@ const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
 /// The environment variable with the id of the step.
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
+/// Checks whether a step can name this executor in `on`.
+///
+/// # Errors
+///
+/// The reason, with the known names.
+pub fn check_executor(name: &str, settings: &Settings) -> Result<(), String> {
+    ExecutorChoice::find(Some(name), settings).map(drop).map_err(|error| error.to_string())
+}
+
 /// Prepares the task for an attempt of a step. `program` is the path of siding,
 /// which runs the prompt of a step. `array` is the job array to which the step's job belongs if the
 /// executor is a cluster.

@@ -14,6 +14,9 @@ use super::step_status::StepStatus;
 
 /// Maximum width, in columns, of a line about a step or a stop request.
 const LINE_COLUMNS: usize = 80;
+/// Maximum width, in columns, of a line with the reason of a failure. A reason such as the list of
+/// the known executors must not lose the part that says what to do.
+const REASON_COLUMNS: usize = 600;
 /// Maximum number of lines shown from the end of a failed step's output.
 const MAX_OUTPUT_LINES: usize = 10;
 /// Width, in columns, of the field for the word at the start of a line.
@@ -41,10 +44,10 @@ pub(super) fn format_step_ended(
     match end {
         StepEnd::Ok => format_line("ok", &format!("{id}  after {took}")),
         StepEnd::Failed { why, .. } => {
-            format_line("failed", &format!("{id}  {why} after {took}{again}"))
+            format_reason("failed", &format!("{id}  {why} after {took}{again}"))
         }
         StepEnd::Stopped => format_line("stopped", &format!("{id}  after {took}")),
-        StepEnd::Lost { why } => format_line("lost", &format!("{id}  {why}{again}")),
+        StepEnd::Lost { why } => format_reason("lost", &format!("{id}  {why}{again}")),
     }
 }
 
@@ -99,4 +102,22 @@ pub(super) fn ms_between(from: UnixMs, to: UnixMs) -> u64 {
 
 fn format_line(word: &str, rest: &str) -> String {
     format!("{word:<WORD$}  {}\n", one_line(rest, LINE_COLUMNS - WORD - 2))
+}
+
+fn format_reason(word: &str, rest: &str) -> String {
+    format!("{word:<WORD$}  {}\n", one_line(rest, REASON_COLUMNS - WORD - 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failure_is_not_cut() {
+        let why =
+            format!("no executor has the name `x`; the known names are: {}", "`b`, ".repeat(30));
+        let end = StepEnd::Failed { why: why.clone(), again: false };
+        let line = format_step_ended("a", &end, 3, false);
+        assert!(line.contains(why.trim_end()) && line.ends_with(" after 3ms\n"), "{line}");
+    }
 }

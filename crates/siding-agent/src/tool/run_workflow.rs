@@ -55,13 +55,15 @@ fails, the others are stopped. Returns its task id: `task_output` has a line for
         let spot = context.allowed_roots.find_existing(&args.file)?;
         let text = String::from_utf8(spot.read_all()?)
             .map_err(|_| format!("`{}` is not UTF-8 text, so it is not a workflow", args.file))?;
-        let plan = Plan::parse(Path::new(&args.file), &text).map_err(|error| error.to_string())?;
-        for step in plan.steps() {
-            self.check_step(step)?;
-        }
         let failed = |error: &dyn fmt::Display| format!("the workflow was not started: {error}");
         let settings =
             settings::load(&Environment::from_process()).map_err(|error| failed(&error))?;
+        let check = |name: &str| siding_workflow::check_executor(name, &settings);
+        let plan = Plan::parse_with_executors(Path::new(&args.file), &text, check);
+        let plan = plan.map_err(|error| error.to_string())?;
+        for step in plan.steps() {
+            self.check_step(step)?;
+        }
         if !settings.background_tasks {
             return Err("background tasks are turned off here, and a workflow is one".to_owned());
         }

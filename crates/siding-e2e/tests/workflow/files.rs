@@ -36,6 +36,15 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
         "{}",
         checked.stdout_text()
     );
+    let elsewhere = "[[step]]\nid = \"a\"\nrun = \"true\"\non = \"biuld\"\n";
+    let path = write_workflow(&sandbox, elsewhere).display().to_string();
+    for (verb, code) in [("check", 1), ("run", 125)] {
+        let refused = sandbox.siding(&["workflow", verb, &path]).run().expect_code(code);
+        let err = refused.stderr_text();
+        let known =
+            "step `a`: `on`: no executor has the name `biuld`; the known names are: `local`";
+        assert!(err.contains("flow.toml:4: ") && err.contains(known), "{err}");
+    }
     for missing in ["nowhere.toml", "."] {
         let refused = sandbox.siding(&["workflow", "run", missing]).run().expect_code(125);
         assert!(refused.stderr_text().contains(missing), "{}", refused.stderr_text());

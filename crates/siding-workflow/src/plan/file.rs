@@ -63,17 +63,40 @@ impl FileMistake {
 }
 
 impl Plan {
-    /// Parses a workflow. `path` is used only in errors.
+    /// Parses a workflow. `path` is used only in errors. The names of executors are not compared
+    /// with the settings, which may change between the runs of a workflow.
     ///
     /// # Errors
     ///
     /// [`WorkflowFileError::Mistake`] for the first mistake.
     pub fn parse(path: &Path, text: &str) -> Result<Self, WorkflowFileError> {
+        Self::parse_with_executors(path, text, |_| Ok(()))
+    }
+
+    /// Parses a workflow as [`parse`](Self::parse) does, and calls `check_executor` with each `on`
+    /// of a step, in the order of the file. It returns why a command cannot run there.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkflowFileError::Mistake`] for the first mistake, which may be an executor.
+    pub fn parse_with_executors(
+        path: &Path,
+        text: &str,
+        check_executor: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Self, WorkflowFileError> {
         let file: RawFile = toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(text.len(), |span| span.start);
             locate_mistake(path, text, FileMistake { offset, what: error.message().to_owned() })
         })?;
-        Self::from_raw(file).map_err(|wrong| locate_mistake(path, text, wrong))
+        let executors = file.executors();
+        let plan = Self::from_raw(file).map_err(|wrong| locate_mistake(path, text, wrong))?;
+        for (id, on) in executors {
+            check_executor(on.get_ref()).map_err(|why| {
+                let wrong = FileMistake::at_value(&on)(format!("`on`: {why}")).in_step(&id);
+                locate_mistake(path, text, wrong)
+            })?;
+        }
+        Ok(plan)
     }
 }
 

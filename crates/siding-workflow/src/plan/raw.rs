@@ -30,6 +30,14 @@ pub(super) struct RawFile {
     pub(super) step: Vec<Spanned<RawStep>>,
 }
 
+impl RawFile {
+    /// Returns the executors that steps name, each with the id of its step.
+    pub(super) fn executors(&self) -> Vec<(String, Spanned<String>)> {
+        let steps = self.step.iter().map(Spanned::get_ref);
+        steps.filter_map(|step| Some((step.id.get_ref().clone(), step.on.clone()?))).collect()
+    }
+}
+
 /// A `[[step]]` table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -66,7 +66,7 @@ pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// Validates the name of an executor, which `:PARTITION` may follow. Whether the settings have an
-/// executor of this name is checked when the step starts.
+/// executor of this name is checked separately, because a recorded workflow must stay readable.
 pub(super) fn parse_executor(name: &str) -> Result<String, String> {
     let (executor, partition) = match name.split_once(':') {
         Some((executor, partition)) => (executor, Some(partition)),

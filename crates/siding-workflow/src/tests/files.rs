@@ -1,7 +1,9 @@
 //! Tests the file format, and the messages about mistakes in a file.
 
+use std::path::Path;
+
 use super::{plan, plan_error};
-use crate::{Condition, OnFailure, StepAction};
+use crate::{Condition, OnFailure, Plan, StepAction};
 
 const EXAMPLE_FILE: &str = r#"
 name = "release"
@@ -188,4 +190,19 @@ fn a_mistake_is_reported_with_its_own_line() {
         let error = plan_error(text);
         assert!(error.starts_with(&format!("flow.toml:{line}: ")), "{error}\n{text}");
     }
+}
+
+#[test]
+fn an_unknown_executor_is_reported_with_the_line_and_the_step() {
+    let text = "[[step]]\nid = \"a\"\nrun = \"true\"\non = \"build\"\n\n\
+        [[step]]\nid = \"b\"\nrun = \"true\"\non = \"biuld\"\n";
+    let check = |name: &str| match name {
+        "build" => Ok(()),
+        other => Err(format!("no executor has the name `{other}`")),
+    };
+    let error = Plan::parse_with_executors(Path::new("flow.toml"), text, check);
+    let message = error.expect_err("an unknown executor").to_string();
+    assert_eq!(message, "flow.toml:9: step `b`: `on`: no executor has the name `biuld`");
+    // A recorded workflow stays readable after its executor was removed from the settings.
+    assert_eq!(plan(text).steps().len(), 2);
 }

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use siding_model::text::one_line;
-use siding_workflow::{Plan, WorkflowView};
+use siding_workflow::{Plan, WorkflowView, check_executor};
 
+use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::json;
@@ -13,7 +14,8 @@ use crate::stdout;
 
 /// Checks a workflow file without running anything.
 ///
-/// Reports the first mistake with its line, its step and what is allowed.
+/// Reports the first mistake with its line, its step and what is allowed. An executor that the
+/// settings do not have is a mistake as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,8 +34,10 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let plan =
-            siding_workflow::read_text(&self.file).and_then(|text| Plan::parse(&self.file, &text));
+        let settings = context::load_settings()?;
+        let check = |name: &str| check_executor(name, &settings);
+        let plan = siding_workflow::read_text(&self.file)
+            .and_then(|text| Plan::parse_with_executors(&self.file, &text, check));
         let plan = match plan {
             Ok(plan) => plan,
             Err(error) => {

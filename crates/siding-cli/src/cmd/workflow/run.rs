@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use siding_workflow::{Plan, WorkflowError, task};
+use siding_workflow::{Plan, WorkflowError, check_executor, task};
 
 use super::{WorkflowRunArgs, running_workflows_of_file};
 use crate::context;
@@ -53,7 +53,10 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         // The file is parsed here as well, so that a mistake is reported before a task starts.
         let text = siding_workflow::read_text(&self.file).map_err(WorkflowError::from)?;
-        let plan = Plan::parse(&self.file, &text).map_err(WorkflowError::from)?;
+        let settings = context::load_settings()?;
+        let check = |name: &str| check_executor(name, &settings);
+        let plan = Plan::parse_with_executors(&self.file, &text, check);
+        let plan = plan.map_err(WorkflowError::from)?;
         let file = std::path::absolute(&self.file)
             .ok()
             .and_then(|path| path.into_os_string().into_string().ok())
