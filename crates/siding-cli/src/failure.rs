@@ -203,8 +203,17 @@ impl From<RunError> for Failure {
 
 impl From<ExecutorError> for Failure {
     fn from(error: ExecutorError) -> Self {
-        Self::new(error.to_string())
-            .with_hint("`siding executors` lists the executors and their kinds")
+        let failure = Self::new(&error);
+        match error {
+            ExecutorError::Unknown(unknown) => unknown.into(),
+            ExecutorError::UnknownDefault { .. } => failure.with_hint(
+                "`--on local` runs the command on this machine; `siding config edit executor` adds \
+                 an executor",
+            ),
+            ExecutorError::NoCluster { .. } => {
+                failure.with_hint("`siding executors` lists the executors and their kinds")
+            }
+        }
     }
 }
 

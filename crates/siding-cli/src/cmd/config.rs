@@ -11,7 +11,8 @@ mod toml_text;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use siding_model::settings::{self, Key};
+use siding_core::task::run::ExecutorChoice;
+use siding_model::settings::{self, Key, Settings};
 
 use crate::failure::Failure;
 use crate::{render, stdout};
@@ -72,8 +73,21 @@ impl Args {
     }
 }
 
+/// Returns the mistake that `default_executor` names no executor; `None` if it names one. It is a
+/// mistake of no single file, because another layer may define the executor.
+fn default_executor_mistake(settings: &Settings) -> Option<String> {
+    ExecutorChoice::find(None, settings).err().map(|error| error.to_string())
+}
+
 /// Parses the name of a setting.
 fn parse_key(name: &str) -> Result<Key, String> {
+    if let Some(table) = name.strip_prefix("executor.") {
+        let table = table.split('.').next().unwrap_or_default();
+        return Err(format!(
+            "an executor is a table of a settings file; `siding config edit executor` opens the \
+             file, for a table `[executor.{table}]`"
+        ));
+    }
     Key::from_name(name).ok_or_else(|| match Key::nearest(name) {
         Some(key) => format!("no setting has this name; did you mean `{key}`?"),
         None => "no setting has this name; `siding config show` lists all".to_owned(),
@@ -82,13 +96,22 @@ fn parse_key(name: &str) -> Result<Key, String> {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::settings::{KeyScope, Settings};
+    use siding_model::settings::KeyScope;
 
     use super::*;
 
     fn read_doc(name: &str) -> String {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    #[test]
+    fn a_key_of_an_executor_is_answered_with_the_command_that_opens_the_file() {
+        let why = parse_key("executor.build.host").expect_err("no setting");
+        assert!(
+            why.contains("`siding config edit executor`") && why.ends_with("`[executor.build]`")
+        );
+        assert_eq!(parse_key("executor"), Ok(Key::Executor));
     }
 
     #[test]

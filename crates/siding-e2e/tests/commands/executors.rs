@@ -58,3 +58,19 @@ fn executors_of_a_project_are_ignored() {
     let warning = listed.stderr_text();
     assert!(warning.contains("a project must not send your commands anywhere"), "{warning}");
 }
+
+/// The setting can come from a project, whose author has other executors than the user. Only
+/// commands that would run there fail.
+#[test]
+fn a_default_executor_that_does_not_exist_is_reported_with_its_source() {
+    let sandbox = sandbox();
+    write_user_config(&sandbox, &format!("default_executor = \"biuld\"\n{CONFIG}"));
+    let reason = "config.toml` line 1: `default_executor`: no executor has the name `biuld`; the \
+                  known names are: `local`, `slurm`, `build`";
+    let refused = run_refused(&sandbox, &["run", "--", "true"]);
+    assert!(refused.contains(reason) && refused.contains("`--on local` runs"), "{refused}");
+    let _ran = run_ok(&sandbox, &["run", "--on", "local", "--", "true"]);
+    let checked = sandbox.siding(&["config", "check"]).run().expect_code(1);
+    assert!(checked.stderr_text().contains(reason), "{}", checked.stderr_text());
+    let _listed = run_ok(&sandbox, &["ps"]);
+}

@@ -352,6 +352,12 @@ impl Settings {
         &self.places[key as usize].origin
     }
 
+    /// Returns the layer that set a key's value, with the line of the file.
+    #[must_use]
+    pub fn value_source(&self, key: Key) -> &SettingSource {
+        &self.places[key as usize]
+    }
+
     /// Returns whether the system file locked a key.
     #[must_use]
     pub fn is_locked(&self, key: Key) -> bool {

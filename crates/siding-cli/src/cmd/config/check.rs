@@ -44,14 +44,15 @@ enum FileLayer {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let (reading, misspelt) = match &self.file {
+        let (reading, other_mistakes) = match &self.file {
             Some(file) => (read_file(file, self.layer)?, Vec::new()),
-            None => (
-                settings::read(&Environment::from_process()),
-                misspelled_variables(
-                    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()),
-                ),
-            ),
+            None => {
+                let reading = settings::read(&Environment::from_process());
+                let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+                let mut mistakes = misspelled_variables(variables);
+                mistakes.extend(super::default_executor_mistake(&reading.settings));
+                (reading, mistakes)
+            }
         };
         super::show::print_warnings(&reading.settings);
         for unknown in &reading.unknown_host_keys {
@@ -60,10 +61,10 @@ impl Args {
         for mistake in &reading.mistakes {
             errln!("siding: {mistake}");
         }
-        for mistake in &misspelt {
+        for mistake in &other_mistakes {
             errln!("siding: {mistake}");
         }
-        let mistakes = reading.mistakes.len() + misspelt.len();
+        let mistakes = reading.mistakes.len() + other_mistakes.len();
         stdout::print_text(&stdout::wrap_for_terminal(&format_summary(&reading.files, mistakes)))?;
         Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES_EXIT_CODE) })
     }

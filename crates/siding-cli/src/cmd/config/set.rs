@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use siding_core::settings::{Environment, LoadedSettings};
 use siding_core::sys::file;
+use siding_core::task::run::ExecutorChoice;
 use siding_model::settings::{AssistantMode, Key, Settings};
 
 use super::layer_file::{LayerArg, LayerFile};
@@ -17,7 +18,7 @@ use crate::stdout;
 /// Sets a key in a settings file.
 ///
 /// All other lines and comments of the file stay as they are. A value that is invalid, that names a
-/// shell that does not exist, or that would have no effect because the key is locked or limited, is
+/// shell or an executor that does not exist, or that would have no effect because the key is locked or limited, is
 /// refused before anything is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -100,6 +101,7 @@ fn set(
     if let Some(why) = find_missing_program(key, value) {
         return Err(refuse(&why));
     }
+    let name = value.trim();
     let value = toml_text::format_value(key, value).map_err(|error| refuse(&error))?;
     let mut file = LayerFile::open(environment, layer)?;
     let text = toml_text::with_value(file.text()?, key, &value)
@@ -110,6 +112,11 @@ fn set(
         .find(|warning| warning.ignored_value().is_some_and(|(ignored, _)| ignored == key));
     if let Some(warning) = refusal {
         return Err(refuse(&warning.refusal()));
+    }
+    if key == Key::DefaultExecutor
+        && let Err(unknown) = ExecutorChoice::find(Some(name), &planned.settings)
+    {
+        return Err(refuse(&format!("`{key}`: {unknown}")));
     }
     file.write(&text)?;
     report_mistakes(&planned);
@@ -240,6 +247,12 @@ mod tests {
         assert_eq!(message, "`shell`: no directory in PATH has a program `nosuchshell`");
         let message = refused(LayerArg::User, Key::Shell, "/");
         assert_eq!(message, "`shell`: `/` is not an executable file");
+        let message = refused(LayerArg::User, Key::DefaultExecutor, "build");
+        assert_eq!(
+            message,
+            "`default_executor`: no executor has the name `build`; the known names are: `local`, \
+             `slurm`"
+        );
         for value in ["build", "none"] {
             let message = refused(LayerArg::User, Key::Executor, value);
             assert!(

@@ -97,7 +97,11 @@ pub(super) fn report_mistakes(reading: &LoadedSettings) -> ExitCode {
     for mistake in &reading.mistakes {
         errln!("siding: {mistake}");
     }
-    if reading.mistakes.is_empty() {
+    let executor_mistake = super::default_executor_mistake(&reading.settings);
+    if let Some(mistake) = &executor_mistake {
+        errln!("siding: {mistake}");
+    }
+    if reading.mistakes.is_empty() && executor_mistake.is_none() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(exit::SIDING_FAILED)

@@ -4,7 +4,7 @@ use siding_model::executor::{
     ExecutorSettings, LOCAL_EXECUTOR, RemoteExecutor, SLURM_EXECUTOR, SSH_VARIABLES, SlurmOptions,
 };
 use siding_model::history::history_directory;
-use siding_model::settings::{Executors, Settings};
+use siding_model::settings::{Executors, Key, SettingSource, Settings};
 
 use super::environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 use super::error::RunError;
@@ -37,6 +37,14 @@ pub enum ExecutorError {
     /// No executor has the requested name.
     #[error(transparent)]
     Unknown(#[from] UnknownExecutor),
+    /// The setting `default_executor` names no executor.
+    #[error("{place}: `default_executor`: {unknown}")]
+    UnknownDefault {
+        /// The source of the setting.
+        place: SettingSource,
+        /// The name, and the known ones.
+        unknown: UnknownExecutor,
+    },
     /// Options of a job were given for an executor that runs no jobs.
     #[error(
         "`{name}` is no Slurm cluster, so it has no {option}; choose an executor with `kind = \
@@ -69,6 +77,7 @@ impl ExecutorChoice {
     ///
     /// [`ExecutorError`].
     pub fn find(name: Option<&str>, settings: &Settings) -> Result<Option<Self>, ExecutorError> {
+        let is_default = name.is_none();
         let given = name.unwrap_or(&settings.default_executor);
         let (name, partition) = match given.split_once(':') {
             Some((name, partition)) => (name, Some(partition).filter(|one| !one.is_empty())),
@@ -78,7 +87,14 @@ impl ExecutorChoice {
             Some(found) => found.clone(),
             None if name == LOCAL_EXECUTOR && partition.is_none() => return Ok(None),
             None if name == SLURM_EXECUTOR => ExecutorSettings::local_cluster(),
-            None => return Err(UnknownExecutor::new(given, &settings.executor).into()),
+            None => {
+                let unknown = UnknownExecutor::new(given, &settings.executor);
+                if !is_default {
+                    return Err(unknown.into());
+                }
+                let place = settings.value_source(Key::DefaultExecutor).clone();
+                return Err(ExecutorError::UnknownDefault { place, unknown });
+            }
         };
         let choice = Self { name: name.to_owned(), settings: found, copied_directory: None };
         let partition = partition.map(str::to_owned);
