@@ -10,7 +10,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use job_array::{ArrayElement, array_job_id, element_job_id, format_array_indexes};
-pub use slurm::{BadMemorySize, SlurmOptions, is_job_argument, parse_memory_mib};
+pub(crate) use slurm::JOB_TIME_FORMS;
+pub use slurm::{
+    BadJobTime, BadMemorySize, SlurmOptions, is_job_argument, parse_memory_mib, parse_time_minutes,
+};
 
 /// The executor of a task, as the task's specification records it. The journal contains it, so that
 /// a new shim can connect again: settings may change while the task runs.

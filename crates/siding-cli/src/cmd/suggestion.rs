@@ -89,6 +89,31 @@ const FAMILIAR_WORDS: [FamiliarWords; 49] = [
     row("guard", "guard --", "COMMAND", "judges a command that has flags"),
 ];
 
+/// Options of sbatch(1) and srun(1) for which `siding run` has another form, and that form.
+const SLURM_FORMS: [(&str, &str); 4] = [
+    ("--partition", PARTITION_TIP),
+    ("-p", PARTITION_TIP),
+    ("--mem", "`--memory SIZE` requests memory on each node, such as `--memory 8G`"),
+    ("--cpus-per-task", "`--cpus N` requests processors"),
+];
+
+const PARTITION_TIP: &str =
+    "`--on NAME:PARTITION` selects a partition of a Slurm cluster, such as `--on slurm:gpu`";
+
+/// Options of sbatch(1) that `siding run` only passes on.
+const SBATCH_OPTIONS: [&str; 10] = [
+    "--begin",
+    "--constraint",
+    "--dependency",
+    "--exclusive",
+    "--gres",
+    "--mail-type",
+    "--nodelist",
+    "--ntasks",
+    "--qos",
+    "--reservation",
+];
+
 impl FamiliarWords {
     /// Returns the words of the command line after `typed`, or `None` if the line starts
     /// differently.
@@ -157,7 +182,8 @@ fn with_suggestions(
             // The parser suggests writing `--` before the unknown flag.
             error.remove(ContextKind::Suggested);
         }
-        familiar_tip(words, is_program).into_iter().collect()
+        let slurm = slurm_option_tip(&error, words);
+        slurm.or_else(|| familiar_tip(words, is_program)).into_iter().collect()
     } else {
         Vec::new()
     };
@@ -228,6 +254,24 @@ fn line_count_tip(words: &[String]) -> Option<String> {
         before.iter().cloned().chain(flag).chain(after.iter().cloned()).collect();
     let line = accepted_line("output", &remaining)?;
     Some(format!("`{line}` prints the last lines of the output"))
+}
+
+/// Returns the tip for `siding run` with an option of Slurm that it does not have.
+fn slurm_option_tip(error: &clap::Error, words: &[String]) -> Option<String> {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    if words.first().is_none_or(|command| command != "run") {
+        return None;
+    }
+    if let Some((_, tip)) = SLURM_FORMS.iter().find(|(name, _)| name == option) {
+        return Some((*tip).to_owned());
+    }
+    SBATCH_OPTIONS.contains(&option.as_str()).then(|| {
+        format!(
+            "`--engine-arg={option}` passes it to sbatch, a value as `--engine-arg={option}=VALUE`"
+        )
+    })
 }
 
 /// Returns the tip for a command line that starts with words of another tool.
@@ -353,6 +397,27 @@ mod tests {
         // The text of `input` may be any word.
         let message = message_about("input b-4k -x");
         assert!(message.contains("'-- -x'"), "{message}");
+    }
+
+    #[test]
+    fn an_option_of_slurm_is_answered_with_the_form_that_siding_has() {
+        for (typed, form) in [
+            ("run --on slurm --partition gpu -- make", "`--on slurm:gpu`"),
+            ("run --on slurm --partition=gpu -- make", "`--on slurm:gpu`"),
+            ("run --on slurm -p gpu -- make", "`--on slurm:gpu`"),
+            ("run --on slurm --mem=8G -- make", "`--memory SIZE`"),
+            ("run --on slurm --qos=high -- make", "`--engine-arg=--qos=VALUE`"),
+        ] {
+            let message = message_about(typed);
+            assert!(message.contains("tip: ") && message.contains(form), "{message}");
+        }
+        for option in SBATCH_OPTIONS {
+            let argument = format!("--engine-arg={option}=x");
+            let argv = ["siding", "run", &argument, "--", "make"].map(str::to_owned);
+            assert!(is_accepted(&argv), "{option}");
+        }
+        let message = message_about("stop --partition gpu b-4k");
+        assert!(!message.contains("slurm:gpu"), "{message}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ArrayElement;
+use crate::duration::{self, MAX_DURATION};
 
 /// The options of a job, with the meanings that sbatch(1) gives them. `None` selects the cluster's
 /// default.
@@ -181,6 +182,78 @@ pub fn parse_memory_mib(text: &str) -> Result<u64, BadMemorySize> {
     number.checked_mul(mib).filter(|size| *size > 0).ok_or_else(bad)
 }
 
+/// A text is not a time limit of a job. The message says which forms are allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadJobTime {
+    /// A number without a unit. Slurm reads it as minutes, and every other duration of siding needs
+    /// a unit.
+    #[error(
+        "`{text}` has no unit; write `{text}m` for minutes, or a time of Slurm such as `1-12:00:00`"
+    )]
+    NoUnit {
+        /// The rejected text as it was passed, not escaped.
+        text: String,
+    },
+    /// The text is malformed in another way, zero, or too long.
+    #[error("`{text}` is not a time limit of a job; write {JOB_TIME_FORMS}")]
+    Malformed {
+        /// The rejected text as it was passed, not escaped.
+        text: String,
+    },
+}
+
+/// The accepted forms of a time limit, which follow `write` in a message.
+pub(crate) const JOB_TIME_FORMS: &str = "a duration such as `90m` or `2h`, or a time of Slurm: `MM:SS`, \
+    `HH:MM:SS`, `D-HH`, `D-HH:MM` or `D-HH:MM:SS`";
+
+/// Parses the time limit of a job: a duration, or a time of Slurm that has `:` or `-`. Returns it in
+/// minutes, rounded up, as Slurm counts.
+///
+/// # Errors
+///
+/// [`BadJobTime`]
+pub fn parse_time_minutes(text: &str) -> Result<u64, BadJobTime> {
+    let trimmed = text.trim();
+    if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(BadJobTime::NoUnit { text: trimmed.to_owned() });
+    }
+    let seconds = if trimmed.contains([':', '-']) {
+        parse_clock_seconds(trimmed)
+    } else {
+        duration::parse(trimmed).ok().map(|duration| duration.as_secs())
+    };
+    let minutes = seconds.map(|seconds| seconds.div_ceil(60)).filter(|minutes| *minutes > 0);
+    minutes.ok_or_else(|| BadJobTime::Malformed { text: text.to_owned() })
+}
+
+/// Returns the seconds of a time in the notation of Slurm; `None` if the text is none, or the time
+/// is longer than any duration of siding. As in Slurm, only the first number may exceed the range
+/// of its unit.
+fn parse_clock_seconds(text: &str) -> Option<u64> {
+    let number = |text: &str| {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u64>().ok().filter(|_| is_number)
+    };
+    let (days, clock) = match text.split_once('-') {
+        Some((days, clock)) => (Some(number(days)?), clock),
+        None => (None, text),
+    };
+    let fields = clock.split(':').map(number).collect::<Option<Vec<u64>>>()?;
+    let (hours, minutes, seconds) = match (days, fields.as_slice()) {
+        (Some(_), [hours]) => (*hours, 0, 0),
+        (Some(_), [hours, minutes]) => (*hours, *minutes, 0),
+        (Some(_) | None, [hours, minutes, seconds]) => (*hours, *minutes, *seconds),
+        (None, [minutes, seconds]) => (minutes / 60, minutes % 60, *seconds),
+        (Some(_) | None, _) => return None,
+    };
+    if seconds >= 60 || minutes >= 60 || (days.is_some() && hours >= 24) {
+        return None;
+    }
+    let hours = days.unwrap_or(0).checked_mul(24)?.checked_add(hours)?;
+    let seconds = hours.checked_mul(3600)?.checked_add(minutes * 60 + seconds)?;
+    Some(seconds).filter(|seconds| *seconds <= MAX_DURATION.as_secs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,5 +325,44 @@ mod tests {
         for text in ["", "G", "0", "-1G", "1.5G", "8K", "99999999999999T", "8 apples"] {
             assert!(parse_memory_mib(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_limit_is_a_duration_or_a_time_of_slurm() {
+        for (text, minutes) in [
+            ("90m", 90),
+            ("61s", 2),
+            ("30:00", 30),
+            ("90:01", 91),
+            ("12:00:00", 720),
+            ("1-12", 36 * 60),
+            ("1-12:30", 36 * 60 + 30),
+            (" 1-12:00:00 ", 36 * 60),
+        ] {
+            assert_eq!(parse_time_minutes(text), Ok(minutes), "{text}");
+        }
+        for text in [
+            "",
+            "0s",
+            "00:00",
+            "soon",
+            "-1",
+            "-2h",
+            "1-",
+            "1-24",
+            "1:60",
+            "1:60:00",
+            "1:2:3:4",
+            "1-1-1",
+            "+1:00",
+            "99999999999-00",
+            "1 - 12",
+            "1-12h",
+        ] {
+            let why = parse_time_minutes(text).expect_err(text).to_string();
+            assert!(why.contains("`D-HH:MM:SS`"), "{text}: {why}");
+        }
+        let why = parse_time_minutes("90").expect_err("no unit").to_string();
+        assert!(why.starts_with("`90` has no unit; write `90m` for minutes"), "{why}");
     }
 }

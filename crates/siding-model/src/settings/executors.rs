@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::suggest::similar_name;
 use super::value::{EMPTY_TABLE_WORD, RawValue, Value, ValueError, describe_rejected, printable};
-use crate::duration;
 use crate::executor::{
-    ExecutorSettings, LOCAL_EXECUTOR, SlurmOptions, is_executor_name, is_job_argument,
-    parse_memory_mib,
+    ExecutorSettings, JOB_TIME_FORMS, LOCAL_EXECUTOR, SlurmOptions, is_executor_name,
+    is_job_argument, parse_memory_mib, parse_time_minutes,
 };
 use crate::file_sync::parse_relative_path;
 
@@ -30,7 +29,6 @@ const WORD_ALLOWED: &str =
     "a name without spaces, such as `\"gpu\"`, and without `-` at the beginning";
 const NUMBER_ALLOWED: &str = "a number of at least 1";
 const MEMORY_ALLOWED: &str = "an amount of memory, such as `\"8G\"`";
-const TIME_ALLOWED: &str = "a duration of at least a minute, such as `\"2h\"`";
 const ARGUMENTS_ALLOWED: &str = "a list of options of sbatch that siding does not set itself, such as `[\"--qos=high\", \
      \"--exclusive\"]`";
 const DIRECTORY_ALLOWED: &str = "an absolute path, such as `\"/scratch/me/siding\"`";
@@ -322,7 +320,11 @@ impl ExecutorTable<'_> {
                 WORD_ALLOWED,
             )?,
             nodes: number("nodes")?,
-            time_minutes: self.parsed("time", parse_minutes, TIME_ALLOWED)?,
+            time_minutes: self.parsed(
+                "time",
+                |text| parse_time_minutes(text).ok(),
+                JOB_TIME_FORMS,
+            )?,
             arguments: self.texts("engine_args", is_job_argument, ARGUMENTS_ALLOWED)?,
             directory: self.text("directory", is_absolute_path, DIRECTORY_ALLOWED)?,
             array: None,
@@ -416,12 +418,6 @@ fn is_variable_pattern(text: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(is_plain)
-}
-
-/// Returns a duration in minutes, rounded up, as Slurm counts.
-fn parse_minutes(text: &str) -> Option<u64> {
-    let duration = duration::parse(text).ok()?;
-    Some(duration.as_secs().div_ceil(60)).filter(|minutes| *minutes > 0)
 }
 
 fn executor_to_raw(executor: &ExecutorSettings) -> RawValue {
@@ -562,7 +558,7 @@ mod tests {
         assert_eq!(Executors::read(&raw).map(|executors| executors.raw()), Ok(raw));
         let short = cluster(&[
             ("memory", text("8GiB")),
-            ("time", text("61s")),
+            ("time", text("2:00")),
             ("gpus", RawValue::Integer(1)),
         ]);
         let long = cluster(&[("memory", text("8192M")), ("time", text("2m")), ("gpus", text("1"))]);
@@ -575,6 +571,11 @@ mod tests {
             ),
             ("memory", text("much"), "`much` is not allowed here; write an amount of memory"),
             ("time", text("soon"), "`soon` is not allowed here; write a duration"),
+            (
+                "time",
+                RawValue::Integer(90),
+                "`90` is not allowed here; write a duration such as `90m`",
+            ),
             ("engine_args", text("--x"), "`--x` is not allowed here; write a list of options"),
             ("partition", text("-x"), "`-x` is not allowed here; write a name"),
             ("directory", text("scratch"), "`scratch` is not allowed here; write an absolute path"),

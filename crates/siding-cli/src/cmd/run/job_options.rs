@@ -1,7 +1,6 @@
 //! The flags of `siding run` for a job in a Slurm cluster.
 
-use siding_model::duration;
-use siding_model::executor::{SlurmOptions, is_job_argument, parse_memory_mib};
+use siding_model::executor::{SlurmOptions, is_job_argument, parse_memory_mib, parse_time_minutes};
 
 /// Options of a job in a Slurm cluster (`--on slurm`). Each replaces the value of the settings.
 #[derive(Debug, Default, Clone, clap::Args)]
@@ -19,8 +18,9 @@ pub(super) struct JobArgs {
     /// Nodes; the command runs on the first one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
-    /// Time limit of the allocation, in whole minutes (default: a little more than --timeout)
-    #[arg(long, value_name = "D", value_parser = parse_minutes)]
+    /// Time limit of the allocation, in whole minutes: `90m`, or as in Slurm `1-12:00:00` (default:
+    /// a little more than --timeout)
+    #[arg(long, value_name = "D", value_parser = parse_time_minutes)]
     time: Option<u64>,
     /// Account that pays for the job
     #[arg(long, value_name = "NAME")]
@@ -48,12 +48,6 @@ impl JobArgs {
     }
 }
 
-/// Parses a duration, and returns it in minutes, rounded up.
-fn parse_minutes(text: &str) -> Result<u64, String> {
-    let minutes = duration::parse(text).map_err(|error| error.to_string())?.as_secs().div_ceil(60);
-    Some(minutes).filter(|minutes| *minutes > 0).ok_or_else(|| "write a longer time".to_owned())
-}
-
 fn parse_option(text: &str) -> Result<String, String> {
     if is_job_argument(text) {
         return Ok(text.to_owned());
@@ -71,9 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn minutes_are_rounded_up() {
-        assert_eq!(parse_minutes("61s"), Ok(2));
-        assert!(parse_minutes("0s").is_err() && parse_minutes("soon").is_err());
+    fn only_options_of_a_single_job_are_passed_on() {
         assert!(parse_option("--qos=high").is_ok() && parse_option("qos").is_err());
         assert!(parse_option("--array=1-2").is_err_and(|why| why.contains("itself")));
     }
