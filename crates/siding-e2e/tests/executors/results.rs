@@ -133,6 +133,26 @@ fn the_working_directory_is_mapped() {
     assert_eq!(remote.output(&task_id(&done)), "/usr\n");
 }
 
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_missing_directory_is_reported_with_the_ways_out() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let local = sandbox.path("project");
+    std::fs::create_dir_all(&local).expect("test directory");
+    let missing = remote.home().join("missing");
+    let paths = format!("paths = {{ \"{}\" = \"{}\" }}\n", local.display(), missing.display());
+    write_executor(&sandbox, &paths);
+    let call = remote.siding(&["run", "--on", "build", "--", "true"]).cwd(&local);
+    let text = call.run().expect_code(125).stderr_text();
+    let directory = missing.display().to_string();
+    for part in
+        [directory.as_str(), "build (", "`--sync`", "`paths` of `[executor.build]`", "`--cwd`"]
+    {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+}
+
 /// This test needs no other machine.
 #[test]
 fn an_unknown_executor_is_an_error_that_lists_the_names() {

@@ -30,7 +30,7 @@ use crate::spec::TaskSpec;
 use super::protocol::{JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use fetch::FetchProgress;
 
-use super::translate::{local_record, with_earlier_output};
+use super::translate::{local_record, with_directory_advice, with_earlier_output};
 pub use fetch::FetchError;
 
 mod job;
@@ -352,6 +352,13 @@ impl MirrorMachine {
         };
         let Some(local) = local_record(clock, record) else { return Vec::new() };
         let local = with_earlier_output(local, remote.earlier_output_bytes);
+        let spec = &context.state.spec;
+        let local = match &spec.executor {
+            Some(executor) => {
+                with_directory_advice(local, executor, remote.machine.as_deref(), &spec.cwd)
+            }
+            None => local,
+        };
         let mut records = std::mem::take(&mut self.ending);
         records.push(local);
         let mut next = context.state.clone();

@@ -1,5 +1,6 @@
 //! The translation of remote records into records of the mirror's journal.
 
+use crate::executor::RemoteExecutor;
 use crate::lifecycle::TaskEvent;
 use crate::mirror::{RemoteClock, RemoteEvent};
 use crate::process::LeaderRef;
@@ -63,6 +64,34 @@ pub(super) fn with_earlier_output(mut record: Record, earlier: u64) -> Record {
     record
 }
 
+/// Returns a record with the machine and the next steps added, if it says that the working
+/// directory of the task cannot be used there. Only this machine has the settings that map
+/// directories. `machine` is the name that the remote machine calls itself.
+pub(super) fn with_directory_advice(
+    mut record: Record,
+    executor: &RemoteExecutor,
+    machine: Option<&str>,
+    directory: &str,
+) -> Record {
+    if let Record::Event { event: TaskEvent::SpawnFailed { error, .. }, .. } = &mut record
+        && error.starts_with(format!("directory `{directory}`: ").as_str())
+    {
+        let name = &executor.name;
+        let machine = machine.map_or_else(String::new, |machine| format!(" ({machine})"));
+        // The nodes of a cluster without a destination share the files of this machine.
+        let copy = if executor.destination.is_some() {
+            "copy the project there with `--sync`, "
+        } else {
+            ""
+        };
+        *error = format!(
+            "{name}{machine}: {error}; {copy}map the directory with `paths` of `[executor.{name}]`, \
+             or name one that exists on both machines with `--cwd`"
+        );
+    }
+    record
+}
+
 fn local_event(clock: RemoteClock, event: TaskEvent) -> TaskEvent {
     match event {
         // The pid belongs to a process of the remote machine. Without a start time it is never
@@ -111,6 +140,38 @@ mod tests {
         assert_eq!(with_earlier_output(matched(6), 480), matched(486));
         let resumed = Record::Resumed { at: MonotonicMs(1), by: None };
         assert_eq!(with_earlier_output(resumed.clone(), 480), resumed);
+    }
+
+    #[test]
+    fn a_missing_directory_is_reported_with_the_machine_and_the_ways_out() {
+        let failed = |error: &str| {
+            let event = TaskEvent::SpawnFailed { error: error.to_owned(), errno: 0 };
+            Record::Event { at: MonotonicMs(1), event }
+        };
+        let mut executor = RemoteExecutor {
+            name: "build".to_owned(),
+            destination: Some("me@build".to_owned()),
+            slurm: None,
+            program: None,
+            ssh_variables: Vec::new(),
+        };
+        let missing = failed("directory `/home/me/src`: no such directory");
+        let advised = |executor: &RemoteExecutor, record: Record| {
+            with_directory_advice(record, executor, Some("build07"), "/home/me/src")
+        };
+        let expected = "build (build07): directory `/home/me/src`: no such directory; copy the \
+            project there with `--sync`, map the directory with `paths` of `[executor.build]`, or \
+            name one that exists on both machines with `--cwd`";
+        assert_eq!(advised(&executor, missing.clone()), failed(expected));
+        let other = failed("directory `/other`: no such directory");
+        assert_eq!(advised(&executor, other.clone()), other);
+        executor.destination = None;
+        let Record::Event { event: TaskEvent::SpawnFailed { error, .. }, .. } =
+            advised(&executor, missing)
+        else {
+            panic!("it stays an event");
+        };
+        assert!(error.contains("`paths`") && !error.contains("--sync"), "{error}");
     }
 
     /// The mirror counts the copied records to know where to continue, so each remote record after
