@@ -18,7 +18,7 @@ pub use input::{
 };
 pub use machine::{
     ExecutorFacts, FetchError, MirrorAction, MirrorContext, MirrorMachine, SESSION_REQUESTER,
-    UnsentTask,
+    UnsentTask, missing_program_reason,
 };
 pub use protocol::{
     JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition,

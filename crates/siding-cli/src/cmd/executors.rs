@@ -33,8 +33,8 @@ const MAX_NOTE_LINES: usize = 4;
 ///
 /// `local` is this machine. Each table `[executor.NAME]` of a settings file describes a machine
 /// that ssh reaches, or a Slurm cluster. With --check, siding connects to the machines and asks the
-/// controllers of the clusters, and prints its version there and the guarantees that are weaker
-/// there.
+/// controllers of the clusters, and prints its version there, the configured files that are missing
+/// there, and the guarantees that are weaker there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,7 +45,8 @@ Examples:
 
 `siding config edit executor` adds one.
 
-Exit codes: 0; with --check 1 if one of them is not reachable.")]
+Exit codes: 0; with --check 1 if one of them is not reachable, or lacks its
+`program`.")]
 pub(crate) struct Args {
     /// Executors to list (default: all of them)
     #[arg(value_name = "NAME")]
@@ -99,6 +100,8 @@ struct ExecutorCheckView {
     machine: Option<String>,
     /// The guarantees that are weaker there, each in a few words.
     weaker: Vec<String>,
+    /// The configured directories and the program that do not exist there, each after its key.
+    missing: Vec<String>,
     /// The last message of ssh or Slurm, or the reason why the executor cannot run tasks; null if
     /// it is reachable.
     error: Option<String>,
@@ -170,10 +173,10 @@ fn check_executor(
     copy: Option<&ProgramCopy>,
 ) -> ExecutorCheckView {
     match executor {
-        Some(executor) => remote::check(&remote_executor(name, executor), copy).into(),
+        Some(executor) => remote::check(&remote_executor(name, executor), executor, copy).into(),
         None if name == SLURM_EXECUTOR => {
             let cluster = ExecutorSettings::local_cluster();
-            remote::check(&remote_executor(name, &cluster), copy).into()
+            remote::check(&remote_executor(name, &cluster), &cluster, copy).into()
         }
         None => ExecutorCheckView::local(),
     }
@@ -228,21 +231,23 @@ impl ExecutorCheckView {
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             machine: Some(system_info::hostname()),
             weaker: Vec::new(),
+            missing: Vec::new(),
             error: None,
         }
     }
 
-    /// Returns the error and the weaker guarantees, for lines below the table.
+    /// Returns the error, the missing files and the weaker guarantees, for lines below the table.
     fn notes(&self) -> impl Iterator<Item = String> {
+        let missing = self.missing.iter().map(|missing| format!("missing: {missing}"));
         let weaker = self.weaker.iter().map(|weaker| format!("weaker: {weaker}"));
-        self.error.iter().cloned().chain(weaker)
+        self.error.iter().cloned().chain(missing).chain(weaker)
     }
 }
 
 impl From<ExecutorCheck> for ExecutorCheckView {
     fn from(check: ExecutorCheck) -> Self {
-        let ExecutorCheck { reachable, version, machine, weaker, error } = check;
-        Self { reachable: reachable && error.is_none(), version, machine, weaker, error }
+        let ExecutorCheck { reachable, version, machine, weaker, missing, error } = check;
+        Self { reachable: reachable && error.is_none(), version, machine, weaker, missing, error }
     }
 }
 
@@ -314,6 +319,7 @@ mod tests {
             version: known("0.1.0"),
             machine: known("build07"),
             weaker: known("no control groups").into_iter().collect(),
+            missing: known("paths: there is no directory `/srv`").into_iter().collect(),
             error: error.map(str::to_owned),
         }
     }
@@ -361,6 +367,7 @@ mod tests {
              build  reachable    0.1.0    build07\n\
              gpu    unreachable  -        -\n\
              \n\
+             build: missing: paths: there is no directory `/srv`\n\
              build: weaker: no control groups\n\
              gpu: ssh: connect to host gpu port 22: timed out\n"
         );
@@ -368,6 +375,7 @@ mod tests {
             version: Some(HOSTILE_TEXT.to_owned()),
             machine: Some(HOSTILE_TEXT.to_owned()),
             weaker: vec![HOSTILE_TEXT.to_owned()],
+            missing: vec![HOSTILE_TEXT.to_owned()],
             ..check(Some(HOSTILE_TEXT))
         });
         for line in format_checks(&views, ColorMode::Off, 80).lines() {

@@ -1,17 +1,21 @@
 //! Checks whether a remote machine is reachable, and what siding can do there.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use siding_model::executor::RemoteExecutor;
-use siding_model::remote::{MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage};
+use siding_model::executor::{ExecutorSettings, RemoteExecutor};
+use siding_model::remote::{
+    MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage, missing_program_reason,
+};
 use siding_model::text::one_line;
 
 use super::program::ProgramCopy;
 use super::slurm::slurm_command;
 use super::ssh;
+use crate::sys::file;
 
-/// Maximum width of a weaker guarantee, in columns.
+/// Maximum width of a weaker guarantee or a missing file, in columns.
 const WEAKER_COLUMNS: usize = 200;
 
 /// The result of checking an executor.
@@ -26,22 +30,33 @@ pub struct ExecutorCheck {
     /// The features of `siding doctor` there without which a guarantee is weaker, each with the
     /// result of its check.
     pub weaker: Vec<String>,
+    /// The files of the settings that do not exist there, each after its key.
+    pub missing: Vec<String>,
     /// The reason why tasks cannot run there; `None` if they can.
     pub error: Option<String>,
 }
 
 /// Connects to the machine of an executor, and asks siding there for its version and its checks.
+/// `executor` is the executor with these `settings`.
 #[must_use]
-pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorCheck {
+pub fn check(
+    executor: &RemoteExecutor,
+    settings: &ExecutorSettings,
+    copy: Option<&ProgramCopy>,
+) -> ExecutorCheck {
     let mut result = ExecutorCheck::default();
     if executor.destination.is_none() {
         check_cluster(&mut result, executor);
+        result.missing = missing_local_files(settings);
         result.version = result.reachable.then(|| env!("CARGO_PKG_VERSION").to_owned());
         return result;
     }
     match run(ssh::serve_command(executor, copy).stdin(Stdio::null())) {
-        Ok(output) => describe_first_message(&mut result, &output),
+        Ok(output) => describe_first_message(&mut result, executor, &output),
         Err(error) => result.error = Some(error),
+    }
+    if result.reachable {
+        result.missing = missing_remote_directories(executor, settings);
     }
     if result.version.is_some() {
         let mut doctor = ssh::query_command(executor, copy, &["doctor", "--json"]);
@@ -54,6 +69,48 @@ pub fn check(executor: &RemoteExecutor, copy: Option<&ProgramCopy>) -> ExecutorC
         check_cluster(&mut result, executor);
     }
     result
+}
+
+/// Returns the directory of the settings in which a cluster keeps the records of jobs, with its key.
+fn shared_directory(settings: &ExecutorSettings) -> Option<(&'static str, &str)> {
+    let directory = settings.slurm.as_ref()?.directory.as_deref()?;
+    Some(("directory", directory))
+}
+
+/// Returns the files of the settings that do not exist on this machine, whose files the nodes of the
+/// cluster share. The directories of `paths` are those of the nodes, which are not asked.
+fn missing_local_files(settings: &ExecutorSettings) -> Vec<String> {
+    let directory = shared_directory(settings).filter(|(_, path)| !Path::new(path).is_dir());
+    // A name without a directory is searched in the PATH of the node.
+    let is_missing = |path: &&str| path.contains('/') && !file::is_program(Path::new(path));
+    let program = settings.program.as_deref().filter(is_missing);
+    let directory = directory.map(|(key, path)| describe_missing(key, path, "directory"));
+    let program = program.map(|path| describe_missing("program", path, "program"));
+    directory.into_iter().chain(program).collect()
+}
+
+/// Returns the directories of the settings that do not exist on the machine that ssh reaches. None
+/// if ssh fails, which the other checks report.
+fn missing_remote_directories(
+    executor: &RemoteExecutor,
+    settings: &ExecutorSettings,
+) -> Vec<String> {
+    let mapped = settings.paths.values().map(|path| ("paths", path.as_str()));
+    let directories: Vec<_> = mapped.chain(shared_directory(settings)).collect();
+    if directories.is_empty() {
+        return Vec::new();
+    }
+    let paths: Vec<&str> = directories.iter().map(|(_, path)| *path).collect();
+    let mut command = ssh::missing_directories_command(executor, &paths);
+    let Ok(output) = run(command.stdin(Stdio::null())) else { return Vec::new() };
+    let answer = String::from_utf8_lossy(ssh::answer(&output)).into_owned();
+    let positions = answer.lines().filter_map(|line| line.parse::<usize>().ok());
+    let missing = positions.filter_map(|position| directories.get(position));
+    missing.map(|(key, path)| describe_missing(key, path, "directory")).collect()
+}
+
+fn describe_missing(key: &str, path: &str, kind: &str) -> String {
+    one_line(&format!("{key}: there is no {kind} `{path}`"), WEAKER_COLUMNS)
 }
 
 /// Asks the controller of a Slurm cluster for its configuration, with the commands of Slurm here or
@@ -108,7 +165,7 @@ fn run(command: &mut Command) -> Result<Vec<u8>, String> {
     Err(ssh::last_message(&output.stderr).unwrap_or_else(|| output.status.to_string()))
 }
 
-fn describe_first_message(result: &mut ExecutorCheck, output: &[u8]) {
+fn describe_first_message(result: &mut ExecutorCheck, executor: &RemoteExecutor, output: &[u8]) {
     result.reachable = true;
     let mut decoder = MessageDecoder::default();
     decoder.push(output);
@@ -126,10 +183,9 @@ fn describe_first_message(result: &mut ExecutorCheck, output: &[u8]) {
             (result.version, result.machine) = (Some(version), Some(machine));
         }
         Ok(Some(ReceivedMessage::Message(RemoteMessage::Missing { processor }))) => {
-            let fits = processor == std::env::consts::ARCH;
-            result.error = (!fits).then(|| {
-                format!("this siding does not run on {processor}; install siding there, and set `program`")
-            });
+            let processors = (processor.as_str(), std::env::consts::ARCH);
+            let program = executor.program.as_deref();
+            result.error = missing_program_reason(&executor.name, program, processors);
         }
         Ok(_) => result.error = Some("siding does not answer there".to_owned()),
         Err(error) => result.error = Some(error.to_string()),
@@ -159,6 +215,8 @@ fn weaker_features(output: &[u8]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::executor::SlurmOptions;
+
     use super::*;
 
     #[test]
@@ -175,21 +233,57 @@ mod tests {
         assert!(weaker.contains("300 sec"), "{weaker}");
     }
 
-    fn described(message: &RemoteMessage) -> ExecutorCheck {
+    fn executor(program: Option<&str>) -> RemoteExecutor {
+        RemoteExecutor {
+            name: "build".to_owned(),
+            destination: Some("me@build".to_owned()),
+            program: program.map(str::to_owned),
+            slurm: None,
+            ssh_variables: Vec::new(),
+        }
+    }
+
+    fn described(executor: &RemoteExecutor, message: &RemoteMessage) -> ExecutorCheck {
         let mut result = ExecutorCheck::default();
         let mut line = serde_json::to_vec(message).expect("a message is JSON");
         line.push(b'\n');
-        describe_first_message(&mut result, &line);
+        describe_first_message(&mut result, executor, &line);
         result
     }
 
     #[test]
     fn a_machine_without_siding_is_usable_if_its_processor_fits() {
         let processor = std::env::consts::ARCH.to_owned();
-        let fits = described(&RemoteMessage::Missing { processor });
+        let missing = RemoteMessage::Missing { processor };
+        let fits = described(&executor(None), &missing);
         assert!(fits.reachable && fits.error.is_none(), "{fits:?}");
-        let other = described(&RemoteMessage::Missing { processor: "vax".to_owned() });
+        let other = RemoteMessage::Missing { processor: "vax".to_owned() };
+        let other = described(&executor(None), &other);
         assert!(other.error.is_some_and(|error| error.contains("vax")));
+        let configured = described(&executor(Some("/opt/siding")), &missing);
+        let error = configured.error.expect("siding does not replace an installed program");
+        assert!(error.contains("there is no program `/opt/siding`"), "{error}");
+    }
+
+    #[test]
+    fn files_of_a_cluster_are_searched_on_this_machine() {
+        let slurm = |directory: &str| SlurmOptions {
+            directory: Some(directory.to_owned()),
+            ..SlurmOptions::default()
+        };
+        let cluster = |directory: &str, program: &str| ExecutorSettings {
+            slurm: Some(slurm(directory)),
+            program: Some(program.to_owned()),
+            ..ExecutorSettings::local_cluster()
+        };
+        assert!(missing_local_files(&cluster("/", "/bin/sh")).is_empty());
+        assert_eq!(
+            missing_local_files(&cluster("/no/such", "/no/siding")),
+            [
+                "directory: there is no directory `/no/such`",
+                "program: there is no program `/no/siding`"
+            ]
+        );
     }
 
     #[test]

@@ -100,6 +100,16 @@ pub fn query_command(
     remote_command(executor, &format!("echo {ANSWER_LINE}; {script}"))
 }
 
+/// Returns the command that prints the positions of the paths that are no directories on the remote
+/// machine, counted from 0, each in a line of its [`answer`].
+pub(super) fn missing_directories_command(executor: &RemoteExecutor, paths: &[&str]) -> Command {
+    let paths = join_quoted(paths);
+    let script = format!(
+        "echo {ANSWER_LINE}; i=0; for d in {paths}; do test -d \"$d\" || echo $i; i=$((i+1)); done"
+    );
+    remote_command(executor, &script)
+}
+
 /// Returns the part of the output of a [`query_command`] after the text that the startup files of
 /// the remote shell have printed; empty if the command was not reached.
 #[must_use]
@@ -355,6 +365,17 @@ mod tests {
         assert!(message.starts_with(b"{\"say\":\"missing\""), "{text}");
         assert_eq!(answer(format!("Welcome!\n\n{text}").as_bytes()), message);
         assert_eq!(answer(b"Welcome!\nno shell"), b"");
+    }
+
+    #[test]
+    fn missing_directories_are_named_by_their_position() {
+        let home = tempfile::tempdir().expect("a directory");
+        let file = home.path().join("a file");
+        std::fs::write(&file, "").expect("own directory");
+        let paths = ["/", "/no such/it's", file.to_str().expect("UTF-8"), "/usr"];
+        let command = missing_directories_command(&executor(None), &paths);
+        let (text, _) = run_script(&command, home.path(), b"");
+        assert_eq!(answer(text.as_bytes()), b"1\n2\n");
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! The tasks of another machine in `siding ps`.
+//! The tasks of another machine in `siding ps`, and the check of executors.
+
+use std::path::Path;
 
 use serde_json::json;
 
 use crate::fake_ssh::{FakeSsh, write_program};
 use crate::local_tasks::write_config;
 use crate::sandbox;
+use crate::ssh_remote::write_executor;
 
 /// Runs the remote command on this machine, after text as startup files of a shell print it.
 const GREETING_SSH: &str = "echo '[Welcome]'; for last; do :; done; eval \"$last\"";
@@ -58,4 +61,20 @@ fn a_cluster_without_a_host_lists_its_tasks_of_this_machine() {
     assert!(list("slurm").is_empty());
     let all = list("all");
     assert!(all.len() == 2 && all.contains(&local) && all.contains(&job), "{all:?}");
+}
+
+#[test]
+fn a_check_names_the_missing_program_and_directories() {
+    let sandbox = sandbox();
+    let fake = FakeSsh::new(&sandbox, "for last; do :; done; eval \"$last\"");
+    fake.set_program(Path::new("/no/such/siding"));
+    let check = || fake.siding(&["executors", "--check", "--json", "build"]).run();
+    let checked = check().expect_code(1).json();
+    let error = checked[0]["check"]["error"].as_str().expect("a text");
+    assert!(error.contains("there is no program `/no/such/siding`"), "{error}");
+
+    write_executor(&sandbox, "paths = { \"/a\" = \"/no/such/copy\", \"/b\" = \"/usr\" }\n");
+    let checked = check().expect_code(0).json();
+    let missing = "paths: there is no directory `/no/such/copy`";
+    assert_eq!(checked[0]["check"]["missing"], json!([missing]));
 }

@@ -180,6 +180,29 @@ pub struct MirrorMachine {
 
 type Actions = Vec<MirrorAction>;
 
+/// Returns why the program that was searched for on a remote machine and not found cannot be
+/// replaced by a copy of this one; `None` if it can. `name` is that of the executor, `program` the
+/// path in its settings, and `processors` are that of the remote machine and the local one.
+#[must_use]
+pub fn missing_program_reason(
+    name: &str,
+    program: Option<&str>,
+    processors: (&str, &str),
+) -> Option<String> {
+    let (remote, local) = processors;
+    match program {
+        Some(program) => Some(format!(
+            "there is no program `{program}`; install siding there, or remove `program` from \
+             [executor.{name}]"
+        )),
+        None if remote != local => Some(format!(
+            "this siding runs on {local}, and the processor there is {remote}; install siding \
+             there, and set `program` in [executor.{name}]"
+        )),
+        None => None,
+    }
+}
+
 impl MirrorMachine {
     /// Creates the machine without a connection. `unsent` is the task, if this process has it.
     #[must_use]
@@ -395,15 +418,8 @@ impl MirrorMachine {
     /// Copies the program to a remote machine that lacks it, if it can run there.
     fn on_missing(&mut self, context: MirrorContext<'_>, processor: &str) -> Actions {
         let ExecutorFacts { name, program, processor: local, .. } = &self.executor;
-        let why = match program {
-            Some(program) => format!(
-                "there is no program `{program}`; install siding there, or remove `program` from \
-                 [executor.{name}]"
-            ),
-            None if processor != local => format!(
-                "this siding runs on {local}, and the processor there is {processor}; install \
-                 siding there, and set `program` in [executor.{name}]"
-            ),
+        let why = match missing_program_reason(name, program.as_deref(), (processor, local)) {
+            Some(why) => why,
             None if self.has_installed => {
                 "siding was copied there, but cannot be executed; install siding there, and set \
                  `program`"
