@@ -22,7 +22,7 @@ mod printed;
 mod tests;
 
 pub use acks::{Acks, Durability};
-pub use auto_ack::{ack_returned, ack_shown, caller_notices, covered_notices};
+pub use auto_ack::{ack_returned, ack_shown, caller_notices, covered_notices, notices_of_task};
 pub use error::NoticesError;
 pub use follow::{FollowEvent, OutboxFollower};
 pub use outbox::{DeliveryLock, Outbox, PendingNotices};

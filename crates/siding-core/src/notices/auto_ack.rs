@@ -80,6 +80,20 @@ pub fn caller_notices(
     Ok((state.spec.session_id, Coverage::FullResult.covered_ids(&notices).collect()))
 }
 
+/// Returns the session of a task and all notices about the task so far, also those that are shown
+/// only as notices: a refused host, and an approaching deadline.
+///
+/// # Errors
+///
+/// [`NoticesError`].
+pub fn notices_of_task(
+    root: &StateDir,
+    task: TaskId,
+) -> Result<(SessionId, Vec<NoticeId>), NoticesError> {
+    let TaskNotices { state, notices } = read_task_notices(root, task)?;
+    Ok((state.spec.session_id, notices.iter().map(|notice| notice.id).collect()))
+}
+
 fn read_task_notices(root: &StateDir, id: TaskId) -> Result<TaskNotices, NoticesError> {
     root.task_dir(id)?.read_notices().map_err(|source| NoticesError::Journal { id, source })
 }

@@ -70,6 +70,16 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "the notice must end with the task");
 }
 
+#[test]
+fn an_acknowledged_task_has_no_notice_of_its_deadline() {
+    let sandbox = sandbox();
+    let id = start_with_timeout(&sandbox, "10m");
+    eventually("the deadline notice is recorded", || expiring_notices(&sandbox).len() == 1);
+    let _acknowledged = run_ok(&sandbox, &["notices", "ack", "--consumer", "looker", &id]);
+    assert_eq!(expiring_notices(&sandbox), [Value::Null; 0]);
+    stop_all(&sandbox);
+}
+
 /// Promise P77: a shim that takes over a task does not repeat a recorded notice.
 #[test]
 fn a_near_deadline_is_notified_once_across_takeover() {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use siding_core::notices::{Outbox, caller_notices};
+use siding_core::notices::{Outbox, notices_of_task};
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
@@ -89,12 +89,12 @@ impl Args {
 /// with all notices of the task so far.
 fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
     if let Ok(id) = text.parse::<NoticeId>() {
-        let (session, ids) = caller_notices(root, id.task)?;
+        let (session, ids) = notices_of_task(root, id.task)?;
         if !ids.contains(&id) {
             return Err(Failure::new(format!("no notice `{id}`"))
                 .with_hint("`siding notices` lists new notices"));
         }
         return Ok((session, vec![id]));
     }
-    Ok(caller_notices(root, context::resolve_task(root, text, false)?)?)
+    Ok(notices_of_task(root, context::resolve_task(root, text, false)?)?)
 }
