@@ -38,6 +38,11 @@ impl KeyReader {
         self.is_reading
     }
 
+    /// Returns whether standard input is a terminal with this process in its foreground.
+    pub(crate) fn is_foreground(&self) -> bool {
+        tty::is_foreground(&self.terminal)
+    }
+
     /// Returns the descriptor that is readable when keys were typed; `None` while this process does
     /// not read them.
     pub(crate) fn readable_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -67,7 +72,7 @@ impl KeyReader {
     /// Starts to read keys if standard input is a terminal with this process in its foreground, and
     /// otherwise leaves the terminal to the shell.
     pub(crate) fn resume(&mut self) {
-        self.is_reading = tty::is_foreground(&self.terminal) && self.enter_mode();
+        self.is_reading = self.is_foreground() && self.enter_mode();
     }
 
     /// Restores the mode of the terminal, and reads no key until [`Self::resume`].

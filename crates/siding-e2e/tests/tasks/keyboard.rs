@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
-use siding_e2e::{Invocation, Sandbox, Terminal, eventually, words};
+use siding_e2e::{Invocation, Sandbox, Terminal, eventually, eventually_some, words};
 
 use crate::support::{Task, create_file, sandbox, shell_on, wait_for_file_command};
 
@@ -75,6 +75,34 @@ fn ctrl_b_moves_the_command_to_the_background() {
     create_file(&sandbox, "go");
     assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
     task.expect_stopped();
+}
+
+/// `fg` sends no signal to a job that runs in the background of its shell.
+#[test]
+fn ctrl_b_works_after_fg() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(100, 24);
+    let shell = shell_on(&sandbox, &terminal, &["--noediting", "-i"]).env("PS1", "prompt \\#> ");
+    let shell = shell.spawn();
+    terminal.wait_for_row("prompt 1>");
+    let before = terminal.modes();
+    let text = format!("echo up; {}", wait_for_file_command("go"));
+    terminal.send_keys(&format!("{} &\n", sandbox.siding_line(&["run", "--", &text])));
+    terminal.wait_for_row("prompt 2>");
+    let task = eventually_some("the task was started", || {
+        (sandbox.task_ids().len() == 1).then(|| Task::only(&sandbox))
+    });
+    assert_eq!(terminal.modes(), before, "the keys belong to the shell");
+    terminal.send_keys("fg\n");
+    eventually("the call reads keys", || terminal.modes() != before);
+    terminal.send_keys(CTRL_B);
+    terminal.wait_for_row("prompt 3>");
+    assert_eq!(terminal.modes(), before);
+    assert_eq!(task.show()["placement"]["kind"], "background");
+    create_file(&sandbox, "go");
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait();
+    let _outcome = task.wait_outcome();
 }
 
 /// Ctrl-B also works if a filter reads the output of the command.
@@ -164,7 +192,7 @@ fn the_screen_of_a_command_is_left_when_the_call_returns() {
         assert!(!terminal.is_alternate_screen(), "{key:?}");
         let task = Task::only(&sandbox);
         create_file(&sandbox, "go");
-        task.wait_outcome();
+        let _outcome = task.wait_outcome();
         task.expect_stopped();
     }
 }

@@ -6,6 +6,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use siding_core::store::StateDir;
+use siding_core::sys::clock;
 use siding_core::sys::signals::SignalFd;
 use siding_core::task::run::{
     CallEnd, ForegroundCaller, ShimEvent, WriteResult, wait_in_foreground,
@@ -168,6 +169,12 @@ impl RunCaller<'_, '_> {
     fn is_full_screen(&self) -> bool {
         self.output.as_ref().is_some_and(CommandOutput::is_full_screen)
     }
+
+    /// Returns when the progress line is painted next.
+    fn paint_at(&self) -> Option<MonotonicMs> {
+        // The line would be drawn over the screen of an editor.
+        self.progress.as_ref().filter(|_| !self.is_full_screen()).and_then(RunProgress::paint_at)
+    }
 }
 
 impl ForegroundCaller for RunCaller<'_, '_> {
@@ -247,12 +254,29 @@ impl ForegroundCaller for RunCaller<'_, '_> {
     }
 
     fn progress_at(&self) -> Option<MonotonicMs> {
-        // The line would be drawn over the screen of an editor.
-        self.progress.as_ref().filter(|_| !self.is_full_screen()).and_then(RunProgress::paint_at)
+        let check_at = self.keyboard.as_ref().and_then(Keyboard::foreground_check_at);
+        self.paint_at().into_iter().chain(check_at).min()
     }
 
     fn show_progress(&mut self) {
-        self.progress.iter_mut().for_each(RunProgress::paint);
+        let is_due = |at: MonotonicMs| at <= clock::monotonic_now();
+        let is_paint_due = self.paint_at().is_some_and(is_due);
+        if let Some(keyboard) = &mut self.keyboard
+            && keyboard.foreground_check_at().is_some_and(is_due)
+            && keyboard.check_foreground()
+        {
+            let hint = keyboard.hint_after().and_then(|_| keyboard.hand_over_hint());
+            match &mut self.progress {
+                Some(progress) => {
+                    progress.resume();
+                    hint.into_iter().for_each(|hint| progress.set_hint(hint));
+                }
+                None => hint.iter().for_each(|hint| render::print_note(hint)),
+            }
+        }
+        if is_paint_due {
+            self.progress.iter_mut().for_each(RunProgress::paint);
+        }
     }
 
     fn output_sink(&self) -> Option<BorrowedFd<'_>> {

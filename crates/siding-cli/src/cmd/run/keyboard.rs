@@ -11,8 +11,9 @@ use std::io::{self, IsTerminal as _};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use siding_core::sys::procfs;
+use siding_core::sys::{clock, procfs};
 use siding_model::outcome::Placement;
+use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 use siding_model::spec::StdinMode;
 
@@ -23,6 +24,9 @@ use crate::render;
 /// Time after which the key that moves the command to the background is shown, and after which it
 /// is read in a pipeline.
 pub(super) const HINT_AFTER: Duration = Duration::from_secs(5);
+/// Time between two checks whether the shell has moved this process to the foreground, in
+/// milliseconds. A person who types `fg` does not press Ctrl-B sooner.
+const FOREGROUND_CHECK_MS: u64 = 500;
 /// The programs of a pipeline that read no keys.
 const FILTERS: [&str; 19] = [
     "awk", "cat", "column", "cut", "gawk", "grep", "head", "jq", "mawk", "nl", "rg", "sed", "sort",
@@ -42,6 +46,9 @@ pub(super) struct Keyboard {
     keys: KeyReader,
     /// Whether other programs of this process's pipeline may read the keys.
     pipeline: PipelineState,
+    /// Time of the next check whether this process is in the foreground; `None` if it was in the
+    /// foreground at the last one. A signal reports each change from there.
+    check_at: Option<MonotonicMs>,
     /// Whether Ctrl-B moves the command to the background.
     can_hand_over: bool,
     /// The note about discarded input; `None` once it has been printed.
@@ -95,6 +102,7 @@ impl Keyboard {
         let mut keyboard = Self {
             keys: KeyReader::for_stdin()?,
             pipeline: if is_terminal { PipelineState::Absent } else { PipelineState::Starting },
+            check_at: None,
             can_hand_over: plan.can_hand_over,
             discard_note: Some(discard_note),
         };
@@ -106,6 +114,23 @@ impl Keyboard {
     /// no effect.
     pub(super) fn hint_after(&self) -> Option<Duration> {
         self.can_hand_over.then_some(HINT_AFTER)
+    }
+
+    /// Returns when [`Self::check_foreground`] must be called; `None` if a signal reports the next
+    /// change.
+    pub(super) const fn foreground_check_at(&self) -> Option<MonotonicMs> {
+        self.check_at
+    }
+
+    /// Starts to read keys if the shell has moved this process to the foreground. `fg` sends no
+    /// signal to a job that was running in the background. Returns whether this process reads keys.
+    pub(super) fn check_foreground(&mut self) -> bool {
+        if self.keys.is_foreground() {
+            self.resume();
+        } else {
+            self.check_at = Some(clock::monotonic_now().plus_ms(FOREGROUND_CHECK_MS));
+        }
+        self.keys.is_reading()
     }
 
     /// Returns the hint that Ctrl-B moves the command to the background. In a pipeline, first tries
@@ -169,6 +194,8 @@ impl Keyboard {
     /// Starts to read keys if this process is in the foreground and no other program reads them,
     /// and otherwise leaves the terminal to the shell or to that program.
     fn resume(&mut self) {
+        let is_background = !self.keys.is_foreground();
+        self.check_at = is_background.then(|| clock::monotonic_now().plus_ms(FOREGROUND_CHECK_MS));
         if self.has_no_rival() {
             self.keys.resume();
         } else {
