@@ -280,15 +280,27 @@ impl Screen {
         if self.lines == lines && self.columns == columns {
             return Ok(ReaderState::Connected);
         }
-        let text = repaint(count_rows(&self.lines, columns), &lines);
+        let above = match wraps_again(|name| std::env::var_os(name).is_some()) {
+            true => count_rows(&self.lines, columns),
+            // The painted lines fitted the screen.
+            false => self.lines.len(),
+        };
+        let text = repaint(above, &lines);
         *self = Self { lines, columns };
         out::print(&text)
     }
 }
 
+/// Returns whether a resized terminal wraps the lines on its screen again, as most terminals do.
+/// xterm cuts them instead; it sets a variable, which the programs in a tmux there inherit. `is_set`
+/// tells whether an environment variable is set. On another terminal that cuts lines, the next paint
+/// starts too high, above the list.
+fn wraps_again(is_set: impl Fn(&str) -> bool) -> bool {
+    !is_set("XTERM_VERSION") || is_set("TMUX")
+}
+
 /// Returns the number of rows that painted lines occupy after the terminal was resized to this
-/// number of columns. Most terminals then wrap the lines on their screen again. On one that cuts
-/// them instead, such as xterm, the next paint starts too high, above the list.
+/// number of columns and has wrapped them again.
 fn count_rows(lines: &[String], columns: usize) -> usize {
     lines.iter().map(|line| printed_width(line).div_ceil(columns.max(1)).max(1)).sum()
 }
@@ -360,6 +372,13 @@ mod tests {
         let lines = ["\x1b[32mb-4k7q\x1b[m  make".to_owned(), String::new(), "done".to_owned()];
         let rows = [80, 12, 11, 6, 4, 0].map(|columns| count_rows(&lines, columns));
         assert_eq!(rows, [3, 3, 4, 4, 5, 17]);
+    }
+
+    #[test]
+    fn only_xterm_cuts_the_lines_of_a_resized_screen() {
+        let wraps = |variables: &[&str]| wraps_again(|name| variables.contains(&name));
+        assert!(wraps(&[]) && wraps(&["TMUX"]) && wraps(&["TMUX", "XTERM_VERSION"]));
+        assert!(!wraps(&["XTERM_VERSION"]));
     }
 
     #[test]
