@@ -74,6 +74,7 @@ Examples:
   siding ps                                    list tasks
   siding wait b-4k7q; siding output b-4k7q     wait, then show output
   siding stop --all                            stop all tasks
+  siding run --on build -- make                on the executor `build`, over ssh
 
 A command refers to a task by its id, a unique prefix of the id, or its name;
 `@` is the task that was started last.

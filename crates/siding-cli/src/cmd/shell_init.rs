@@ -25,6 +25,7 @@ Examples:
   siding shell-init zsh > ~/.config/siding/zsh/.zshenv
   siding shell-init bash --session chat-7 >> $CLAUDE_ENV_FILE
 
+The directory of the file must exist (`mkdir -p ~/.config/siding/zsh`).
 Then start the agent as `BASH_ENV=~/.config/siding/bash-env codex`, or with
 `ZDOTDIR=~/.config/siding/zsh`. In a file of your own, use eval
 \"$(siding shell-init bash)\", which starts siding twice for each shell.")]
