@@ -71,14 +71,14 @@ pub fn check(
     result
 }
 
-/// Returns the directory of the settings in which a cluster keeps the records of jobs, with its key.
+/// Returns the directory of the settings for the records of a cluster's jobs, with its key.
 fn shared_directory(settings: &ExecutorSettings) -> Option<(&'static str, &str)> {
     let directory = settings.slurm.as_ref()?.directory.as_deref()?;
     Some(("directory", directory))
 }
 
-/// Returns the files of the settings that do not exist on this machine, whose files the nodes of the
-/// cluster share. The directories of `paths` are those of the nodes, which are not asked.
+/// Returns the files of the settings that do not exist on this machine, whose files the nodes of
+/// the cluster share. The directories of `paths` are those of the nodes, which are not asked.
 fn missing_local_files(settings: &ExecutorSettings) -> Vec<String> {
     let directory = shared_directory(settings).filter(|(_, path)| !Path::new(path).is_dir());
     // A name without a directory is searched in the PATH of the node.

@@ -206,8 +206,8 @@ pub enum BadJobTime {
 pub(crate) const JOB_TIME_FORMS: &str = "a duration such as `90m` or `2h`, or a time of Slurm: `MM:SS`, \
     `HH:MM:SS`, `D-HH`, `D-HH:MM` or `D-HH:MM:SS`";
 
-/// Parses the time limit of a job: a duration, or a time of Slurm that has `:` or `-`. Returns it in
-/// minutes, rounded up, as Slurm counts.
+/// Parses the time limit of a job: a duration, or a time of Slurm that has `:` or `-`. Returns it
+/// in minutes, rounded up, as Slurm counts.
 ///
 /// # Errors
 ///

@@ -18,8 +18,8 @@ use crate::stdout;
 /// Sets a key in a settings file.
 ///
 /// All other lines and comments of the file stay as they are. A value that is invalid, that names a
-/// shell or an executor that does not exist, or that would have no effect because the key is locked or limited, is
-/// refused before anything is written.
+/// shell or an executor that does not exist, or that would have no effect because the key is locked
+/// or limited, is refused before anything is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -292,9 +292,9 @@ impl Screen {
 }
 
 /// Returns whether a resized terminal wraps the lines on its screen again, as most terminals do.
-/// xterm cuts them instead; it sets a variable, which the programs in a tmux there inherit. `is_set`
-/// tells whether an environment variable is set. On another terminal that cuts lines, the next paint
-/// starts too high, above the list.
+/// xterm cuts them instead; it sets a variable, which the programs in a tmux there inherit.
+/// `is_set` returns whether an environment variable is set. On another terminal that cuts lines,
+/// the next paint starts too high, above the list.
 fn wraps_again(is_set: impl Fn(&str) -> bool) -> bool {
     !is_set("XTERM_VERSION") || is_set("TMUX")
 }
