@@ -145,6 +145,8 @@ impl From<SyncError> for ToolError {
             // The text of this error names a flag of the command line.
             SyncError::NoProject { directory, why } => Self::NoProject { directory, why },
             error @ (SyncError::Path { .. }
+            | SyncError::ControlCharacter { .. }
+            | SyncError::Owned { .. }
             | SyncError::List { .. }
             | SyncError::Busy { .. }
             | SyncError::Remote { .. }

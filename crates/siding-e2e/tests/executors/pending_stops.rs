@@ -95,7 +95,7 @@ fn a_machine_that_hangs_delays_neither_a_call_nor_its_stop() {
         let list = sandbox.siding(&["ps"]).run().expect_code(0);
         assert!(list.stdout_text().contains("connecting"), "{list}");
 
-        sandbox.siding(&["stop", &id]).run().expect_code(0);
+        let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
         assert_eq!(show(&id)["outcome"]["kind"], "stopped");
     }
     assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
