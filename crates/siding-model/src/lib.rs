@@ -57,6 +57,7 @@ pub mod spec;
 pub mod system_log;
 pub mod task_reference;
 pub mod task_view;
+pub mod terminal;
 pub mod terminal_modes;
 pub mod text;
 pub mod timeline;
