@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::terminal::sequence::{Sequence, SequenceParser};
+
 /// The private modes (DECSET) of a terminal that are restored, with their usual state: application
 /// cursor keys, automatic wrapping, the cursor, the alternate screen in three forms, the mouse, the
 /// focus, and bracketed paste.
@@ -29,68 +31,41 @@ const RESTORED_MODES: [(u16, bool); 17] = [
 ];
 /// The modes of [`RESTORED_MODES`] that show the alternate screen.
 const ALTERNATE_SCREEN_MODES: [u16; 3] = [47, 1047, 1049];
-/// Number of bytes after which an unterminated control sequence is no longer parsed.
-const MAX_SEQUENCE_BYTES: usize = 64;
 
 /// The changed modes, and the parser of the output, whose bytes may be split anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalModes {
-    parser: Parser,
-    /// The private modes whose state is not the usual one.
-    changed: BTreeSet<u16>,
-    /// Whether the keypad sends application sequences (DECKPAM).
-    is_keypad_changed: bool,
+    parser: SequenceParser,
+    changes: ModeChanges,
 }
 
-/// The position in a control sequence.
+/// The modes whose state is not the usual one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum Parser {
-    /// Outside of any sequence.
-    #[default]
-    Ground,
-    /// After ESC.
-    Escape,
-    /// Inside a control sequence; contains the bytes after `ESC [`.
-    Csi(Vec<u8>),
-    /// Inside a control string, such as a title, which BEL or `ESC \` ends.
-    ControlString,
+struct ModeChanges {
+    /// The private modes.
+    private: BTreeSet<u16>,
+    /// Whether the keypad sends application sequences (DECKPAM).
+    is_keypad_changed: bool,
 }
 
 impl TerminalModes {
     /// Processes bytes that were written to the terminal.
     pub fn feed(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            self.parser = match (std::mem::take(&mut self.parser), byte) {
-                // CAN and SUB cancel a sequence, and ESC starts another one.
-                (_, 0x18 | 0x1a) => Parser::Ground,
-                (_, 0x1b) => Parser::Escape,
-                (Parser::Ground, _) => Parser::Ground,
-                (Parser::Escape, b'[') => Parser::Csi(Vec::new()),
-                (Parser::Escape, b']' | b'P' | b'X' | b'^' | b'_') => Parser::ControlString,
-                (Parser::Escape, _) => {
-                    self.end_escape(byte);
-                    Parser::Ground
+            match self.parser.step(byte) {
+                Some(Sequence::Escape(last)) => self.changes.apply_escape(last),
+                Some(Sequence::Csi { parameters, last }) => {
+                    self.changes.apply_csi(parameters, last);
                 }
-                (Parser::Csi(mut parameters), 0x20..=0x3f)
-                    if parameters.len() < MAX_SEQUENCE_BYTES =>
-                {
-                    parameters.push(byte);
-                    Parser::Csi(parameters)
-                }
-                (Parser::Csi(parameters), _) => {
-                    self.end_csi(&parameters, byte);
-                    Parser::Ground
-                }
-                (Parser::ControlString, 0x07) => Parser::Ground,
-                (Parser::ControlString, _) => Parser::ControlString,
-            };
+                Some(Sequence::ControlString { .. }) | None => {}
+            }
         }
     }
 
     /// Returns whether the terminal shows the alternate screen, as for an editor or a pager.
     #[must_use]
     pub fn is_alternate_screen(&self) -> bool {
-        ALTERNATE_SCREEN_MODES.iter().any(|mode| self.changed.contains(mode))
+        ALTERNATE_SCREEN_MODES.iter().any(|mode| self.changes.private.contains(mode))
     }
 
     /// Returns the sequences that restore the changed modes, and forgets these modes. Returns an
@@ -102,37 +77,39 @@ impl TerminalModes {
             // reset of mode 1049 restores.
             reset.push_str("\x1b[r");
         }
-        for mode in &self.changed {
+        for mode in &self.changes.private {
             let is_usually_set = RESTORED_MODES.contains(&(*mode, true));
             reset.push_str(&format!("\x1b[?{mode}{}", if is_usually_set { 'h' } else { 'l' }));
         }
-        if self.is_keypad_changed {
+        if self.changes.is_keypad_changed {
             reset.push_str("\x1b>");
         }
-        if !reset.is_empty() && self.parser != Parser::Ground {
+        if !reset.is_empty() && !self.parser.is_ground() {
             // CAN cancels the escape sequence that the command has left incomplete.
             reset.insert(0, '\x18');
         }
         *self = Self::default();
         reset
     }
+}
 
-    /// Processes the byte that ends an escape sequence of two bytes.
-    fn end_escape(&mut self, byte: u8) {
+impl ModeChanges {
+    /// Applies an escape sequence of two bytes, of which `byte` is the second one.
+    fn apply_escape(&mut self, byte: u8) {
         match byte {
             b'=' => self.is_keypad_changed = true,
             b'>' => self.is_keypad_changed = false,
             // The full reset (RIS).
             b'c' => {
-                self.changed.clear();
+                self.private.clear();
                 self.is_keypad_changed = false;
             }
             _ => {}
         }
     }
 
-    /// Processes a control sequence: sets or resets its private modes.
-    fn end_csi(&mut self, parameters: &[u8], last: u8) {
+    /// Applies a control sequence: sets or resets its private modes.
+    fn apply_csi(&mut self, parameters: &[u8], last: u8) {
         let is_set = match last {
             b'h' => true,
             b'l' => false,
@@ -144,9 +121,9 @@ impl TerminalModes {
             let known = RESTORED_MODES.iter().find(|(mode, _)| Some(*mode) == number);
             let Some((mode, is_usually_set)) = known else { continue };
             if is_set == *is_usually_set {
-                self.changed.remove(mode);
+                self.private.remove(mode);
             } else {
-                self.changed.insert(*mode);
+                self.private.insert(*mode);
             }
         }
     }
