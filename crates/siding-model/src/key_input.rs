@@ -1,11 +1,13 @@
 //! Decoding of a terminal's input into keys and mouse events.
 
+use crate::terminal;
+
 /// Maximum bytes of a paste; bytes beyond that are discarded.
 const MAX_PASTE_BYTES: usize = 1 << 20;
 /// Bytes after which an unterminated unknown sequence is discarded.
 const MAX_SEQUENCE_BYTES: usize = 64;
 /// The sequence that ends a bracketed paste.
-const PASTE_END: &[u8] = b"\x1b[201~";
+const PASTE_END: &[u8] = terminal::PASTE_END.as_bytes();
 
 /// A key press, a mouse event or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]

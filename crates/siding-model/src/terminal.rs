@@ -1,13 +1,21 @@
 //! The terminal of a task: its size, its answers to queries, and its input.
 //!
 //! A task can have a pseudoterminal instead of pipes. This module owns the decisions about it: the
-//! allowed sizes ([`TerminalSize`]), and the queries in the output and siding's answers to them
-//! ([`TerminalQuery`]). Reading and writing the pseudoterminal is up to the shim and siding-core.
+//! allowed sizes ([`TerminalSize`]), the queries in the output and siding's answers to them
+//! ([`TerminalQuery`]), and the spelling and the bytes of keys ([`KeyInput`]). Reading and writing
+//! the pseudoterminal is up to the shim and siding-core.
 
+mod key_names;
+mod keys;
+mod mouse;
 mod query;
 pub(crate) mod sequence;
 mod size;
 
+pub use key_names::{KeyError, parse_key};
+pub(crate) use keys::PASTE_END;
+pub use keys::{InputModes, KeyCode, KeyInput, KeyModifiers, KeyPress};
+pub use mouse::{MouseButton, MouseClick, MouseMode};
 pub use query::{
     ColorRole, QueryFilter, QueryReply, QueryScanner, TerminalQuery, format_cursor_position,
 };
