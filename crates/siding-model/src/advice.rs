@@ -1,6 +1,7 @@
 //! Advice for the user of a task, who is a person or an agent: the task's state and the next step,
 //! as text.
 
+mod keys_refusal;
 mod port_conflict;
 mod queued;
 mod running;
@@ -23,6 +24,7 @@ use crate::size::size_in_words;
 use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
+pub use keys_refusal::keys_refusal_text;
 pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};
 use queued::queue_advice;
 use running::running_advice;
@@ -57,8 +59,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the quoted call for an operation on one task. `what` is `wait`, `output`, `stop` or
-    /// `show`.
+    /// Returns the quoted call for an operation on one task. `what` is `wait`, `output`, `stop`,
+    /// `input`, `screen` or `show`.
     fn format_task_call(self, what: &str, id: TaskId) -> String {
         match (self, what) {
             (Self::Commands | Self::Terminal, what) => format!("`siding {what} {id}`"),
