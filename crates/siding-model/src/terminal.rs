@@ -2,23 +2,24 @@
 //!
 //! A task can have a pseudoterminal instead of pipes. This module owns the decisions about it: the
 //! allowed sizes ([`TerminalSize`]), the queries in the output and siding's answers to them
-//! ([`TerminalQuery`]), the spelling and the bytes of keys ([`KeyInput`]), and what the terminal
-//! expects as input ([`TerminalInput`]). Reading and writing the pseudoterminal is up to the shim
-//! and siding-core.
+//! ([`TerminalQuery`]), the spelling and the bytes of keys ([`KeyInput`]), what the terminal
+//! expects as input ([`TerminalInput`]), and the lease that excludes an agent while a person types
+//! ([`TerminalLease`]). Reading and writing the pseudoterminal is up to the shim and siding-core.
 
 mod input_state;
 mod key_names;
 mod keys;
+mod lease;
 mod mouse;
 mod query;
 pub(crate) mod sequence;
 mod size;
 
-
 pub use input_state::{AwaitedInput, KeysRefusal, PromptEvidence, ReaderFact, TerminalInput};
 pub use key_names::{KeyError, parse_key};
 pub(crate) use keys::PASTE_END;
 pub use keys::{InputModes, KeyCode, KeyInput, KeyModifiers, KeyPress};
+pub use lease::{DEFAULT_ATTACH_IDLE, LeaseEvent, ReturnReason, TerminalLease, ViewerId};
 pub use mouse::{MouseButton, MouseClick, MouseMode};
 pub use query::{
     ColorRole, QueryFilter, QueryReply, QueryScanner, TerminalQuery, format_cursor_position,

@@ -1,0 +1,285 @@
+//! The lease of a terminal: while a person types, an agent's keys are refused.
+//!
+//! The first keystroke of a person takes the lease, and each further one renews it. The lease is
+//! returned when every person who has typed has detached, or has not typed for a while. Any number
+//! of people may type, as in tmux; the lease excludes only agents.
+
+use std::time::Duration;
+
+use super::KeysRefusal;
+use crate::process::MonotonicMs;
+
+/// Time without a keystroke after which the lease is returned, unless a setting says otherwise.
+pub const DEFAULT_ATTACH_IDLE: Duration = Duration::from_secs(30);
+
+/// A connection through which a person watches the terminal of a task and may type. The number
+/// distinguishes the connections to one task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ViewerId(pub u64);
+
+/// A change of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseEvent {
+    /// A person has taken the terminal.
+    Taken,
+    /// Agents may type again.
+    Returned {
+        /// Why the lease has ended.
+        reason: ReturnReason,
+        /// Milliseconds from the first keystroke to the end of the lease.
+        held_ms: u64,
+    },
+}
+
+/// Why the lease of a terminal has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReturnReason {
+    /// The last person who had typed has detached.
+    Detached,
+    /// No person has typed for the idle time.
+    Idle,
+}
+
+/// The lease of a task's terminal. Each method that receives the present time first ends a lease
+/// that has been idle for too long.
+#[derive(Debug, Clone)]
+pub struct TerminalLease {
+    /// Milliseconds without a keystroke after which the lease ends.
+    idle_ms: u64,
+    /// The people who have typed; empty without a lease.
+    typists: Vec<Typist>,
+    /// Time at which the present lease was taken.
+    taken_at: MonotonicMs,
+}
+
+/// A person who has typed during the present lease.
+#[derive(Debug, Clone, Copy)]
+struct Typist {
+    viewer: ViewerId,
+    last_key: MonotonicMs,
+}
+
+impl TerminalLease {
+    /// Returns a lease that no person has taken, and that ends after `idle` without a keystroke.
+    #[must_use]
+    pub fn new(idle: Duration) -> Self {
+        Self {
+            idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
+            typists: Vec::new(),
+            taken_at: MonotonicMs(0),
+        }
+    }
+
+    /// Records that a person has typed.
+    pub fn record_keystroke(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
+        let mut events = Vec::from_iter(self.expire(now));
+        if self.typists.is_empty() {
+            self.taken_at = now;
+            events.push(LeaseEvent::Taken);
+        }
+        self.typists.retain(|typist| typist.viewer != viewer);
+        self.typists.push(Typist { viewer, last_key: now });
+        events
+    }
+
+    /// Gives the lease to one person, without a keystroke and without the others who have typed.
+    /// The others may still type, and thereby share the lease again. Only a person may call this.
+    pub fn steal(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
+        let events = self.record_keystroke(viewer, now);
+        self.typists.retain(|typist| typist.viewer == viewer);
+        events
+    }
+
+    /// Records that a person has detached, or that the person's connection is lost.
+    pub fn detach(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
+        let mut events = Vec::from_iter(self.expire(now));
+        if self.typists.iter().any(|typist| typist.viewer == viewer) {
+            let idle_ms = self.idle_ms;
+            self.typists
+                .retain(|typist| typist.viewer != viewer && now < typist.last_key.plus_ms(idle_ms));
+            if self.typists.is_empty() {
+                let held_ms = now.ms_since(self.taken_at);
+                events.push(LeaseEvent::Returned { reason: ReturnReason::Detached, held_ms });
+            }
+        }
+        events
+    }
+
+    /// Ends a lease that has been idle for too long. The caller calls this at [`Self::ends_at`].
+    pub fn expire(&mut self, now: MonotonicMs) -> Option<LeaseEvent> {
+        let end = self.ends_at().filter(|end| *end <= now)?;
+        self.typists.clear();
+        let held_ms = end.ms_since(self.taken_at);
+        Some(LeaseEvent::Returned { reason: ReturnReason::Idle, held_ms })
+    }
+
+    /// Returns the time at which the lease ends if no person types until then; `None` without a
+    /// lease.
+    #[must_use]
+    pub fn ends_at(&self) -> Option<MonotonicMs> {
+        self.latest_typist().map(|typist| typist.last_key.plus_ms(self.idle_ms))
+    }
+
+    /// Returns the person whose terminal determines the size of the task's terminal: the one who
+    /// has typed last. `None` without a lease.
+    #[must_use]
+    pub fn size_owner(&self) -> Option<ViewerId> {
+        self.latest_typist().map(|typist| typist.viewer)
+    }
+
+    /// Decides whether an agent may type now.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`KeysRefusal::PersonHasTerminal`] while a person has the lease.
+    pub fn check_agent(&self, now: MonotonicMs) -> Result<(), KeysRefusal> {
+        match self.ends_at() {
+            Some(end) if now < end => {
+                Err(KeysRefusal::PersonHasTerminal { since_ms: now.ms_since(self.taken_at) })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The typists are ordered by their last keystrokes.
+    fn latest_typist(&self) -> Option<&Typist> {
+        self.typists.last()
+    }
+}
+
+impl Default for TerminalLease {
+    fn default() -> Self {
+        Self::new(DEFAULT_ATTACH_IDLE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ANNA: ViewerId = ViewerId(1);
+    const BEN: ViewerId = ViewerId(2);
+
+    fn seconds(seconds: u64) -> MonotonicMs {
+        MonotonicMs(seconds * 1000)
+    }
+
+    fn returned(reason: ReturnReason, held_seconds: u64) -> LeaseEvent {
+        LeaseEvent::Returned { reason, held_ms: held_seconds * 1000 }
+    }
+
+    #[test]
+    fn an_agent_is_refused_from_the_first_keystroke_to_the_detachment() {
+        let mut lease = TerminalLease::default();
+        assert_eq!(lease.check_agent(seconds(1)), Ok(()));
+        // Watching alone takes nothing.
+        assert!(lease.detach(ANNA, seconds(1)).is_empty());
+        assert_eq!(lease.record_keystroke(ANNA, seconds(2)), [LeaseEvent::Taken]);
+        assert!(lease.record_keystroke(ANNA, seconds(3)).is_empty());
+        let refusal = KeysRefusal::PersonHasTerminal { since_ms: 12_000 };
+        assert_eq!(lease.check_agent(seconds(14)), Err(refusal));
+        let events = lease.detach(ANNA, seconds(15));
+        assert_eq!(events, [returned(ReturnReason::Detached, 13)]);
+        assert_eq!(lease.check_agent(seconds(15)), Ok(()));
+        assert_eq!(lease.ends_at(), None);
+    }
+
+    #[test]
+    fn each_keystroke_renews_the_lease_until_no_person_types() {
+        let mut lease = TerminalLease::default();
+        lease.record_keystroke(ANNA, seconds(0));
+        lease.record_keystroke(ANNA, seconds(20));
+        assert_eq!(lease.expire(seconds(49)), None);
+        assert!(lease.check_agent(seconds(49)).is_err());
+        assert_eq!(lease.ends_at(), Some(seconds(50)));
+        assert_eq!(lease.check_agent(seconds(50)), Ok(()));
+        assert_eq!(lease.expire(seconds(50)), Some(returned(ReturnReason::Idle, 50)));
+        assert_eq!(lease.expire(seconds(51)), None);
+        assert!(lease.detach(ANNA, seconds(52)).is_empty());
+        assert_eq!(lease.record_keystroke(ANNA, seconds(53)), [LeaseEvent::Taken]);
+    }
+
+    #[test]
+    fn a_late_keystroke_reports_the_end_of_the_lease_before_it() {
+        let mut lease = TerminalLease::default();
+        lease.record_keystroke(ANNA, seconds(0));
+        let events = lease.record_keystroke(ANNA, seconds(40));
+        assert_eq!(events, [returned(ReturnReason::Idle, 30), LeaseEvent::Taken]);
+    }
+
+    #[test]
+    fn several_people_share_the_lease() {
+        let mut lease = TerminalLease::default();
+        lease.record_keystroke(ANNA, seconds(0));
+        assert!(lease.record_keystroke(BEN, seconds(1)).is_empty());
+        assert_eq!(lease.size_owner(), Some(BEN));
+        lease.record_keystroke(ANNA, seconds(2));
+        assert_eq!(lease.size_owner(), Some(ANNA));
+        assert!(lease.detach(ANNA, seconds(3)).is_empty());
+        assert!(lease.check_agent(seconds(4)).is_err());
+        assert_eq!(lease.detach(BEN, seconds(5)), [returned(ReturnReason::Detached, 5)]);
+    }
+
+    #[test]
+    fn a_person_who_has_been_idle_does_not_prolong_the_lease_of_another() {
+        let mut lease = TerminalLease::default();
+        lease.record_keystroke(ANNA, seconds(0));
+        lease.record_keystroke(BEN, seconds(29));
+        assert_eq!(lease.detach(BEN, seconds(31)), [returned(ReturnReason::Detached, 31)]);
+    }
+
+    #[test]
+    fn a_person_who_steals_the_lease_has_it_alone() {
+        let mut lease = TerminalLease::default();
+        assert_eq!(lease.steal(ANNA, seconds(0)), [LeaseEvent::Taken]);
+        assert!(lease.steal(BEN, seconds(1)).is_empty());
+        assert_eq!(lease.size_owner(), Some(BEN));
+        assert!(lease.detach(ANNA, seconds(2)).is_empty());
+        assert_eq!(lease.detach(BEN, seconds(3)), [returned(ReturnReason::Detached, 3)]);
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    enum Step {
+        Type(u64),
+        Steal(u64),
+        Detach(u64),
+        Expire,
+    }
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0_u64..3).prop_map(Step::Type),
+            (0_u64..3).prop_map(Step::Steal),
+            (0_u64..3).prop_map(Step::Detach),
+            Just(Step::Expire),
+        ]
+    }
+
+    proptest! {
+        /// Both events alternate, and an agent is refused exactly between them.
+        #[test]
+        fn the_events_say_when_an_agent_may_type(
+            steps in prop::collection::vec((any_step(), 0_u64..40_000), 0..40),
+        ) {
+            let mut lease = TerminalLease::default();
+            let (mut now, mut is_taken) = (MonotonicMs(0), false);
+            for (step, delay_ms) in steps {
+                now = now.plus_ms(delay_ms);
+                let events = match step {
+                    Step::Type(viewer) => lease.record_keystroke(ViewerId(viewer), now),
+                    Step::Steal(viewer) => lease.steal(ViewerId(viewer), now),
+                    Step::Detach(viewer) => lease.detach(ViewerId(viewer), now),
+                    Step::Expire => Vec::from_iter(lease.expire(now)),
+                };
+                for event in events {
+                    prop_assert_eq!(event == LeaseEvent::Taken, !is_taken, "{:?}", event);
+                    is_taken = !is_taken;
+                }
+                prop_assert_eq!(lease.check_agent(now).is_err(), is_taken);
+                prop_assert_eq!(lease.ends_at().is_some(), is_taken);
+            }
+        }
+    }
+}
