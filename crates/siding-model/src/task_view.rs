@@ -4,6 +4,7 @@
 //! `siding schema task` prints the schema.
 
 mod remote_view;
+mod screen_view;
 mod wait_view;
 
 use std::borrow::Cow;
@@ -22,6 +23,9 @@ use crate::process::UnixMs;
 use crate::record::{OutputGap, StopReport};
 
 pub use remote_view::FetchView;
+pub use screen_view::{
+    ScreenColors, ScreenCursorView, ScreenModesView, ScreenRun, ScreenView,
+};
 pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 
 /// One task, as `run` and `show` print it. `ps` prints a list of tasks without output text.

@@ -14,8 +14,8 @@ pub const STDERR_FIFO: &str = "err.fifo";
 pub const STDERR_SPANS_FILE: &str = "stderr";
 /// Name of the FIFO from which the task reads its input, if the task has one.
 pub const INPUT_FIFO: &str = "in.fifo";
-/// Name of the file next to [`INPUT_FIFO`] with the number of bytes that another machine has written
-/// to the FIFO.
+/// Name of the file next to [`INPUT_FIFO`] with the number of bytes that another machine has
+/// written to the FIFO.
 pub const INPUT_POSITION_FILE: &str = "in.position";
 /// Name of the file that a mirror locks while it copies files back from another machine.
 pub const FETCH_LOCK_FILE: &str = "fetch.lock";
@@ -24,6 +24,11 @@ pub const FETCH_LOCK_FILE: &str = "fetch.lock";
 pub const SPLICE_MARKER_FILE: &str = "inflight";
 /// Name of the splice marker in tasks of a format before [`FORMAT_WITH_LIMIT_KIND`].
 pub(super) const OLD_SPLICE_MARKER_FILE: &str = "taking";
+/// Name of the file with the state of the task's terminal at one offset of the output, which
+/// readers write. It only saves reading the output again.
+pub const SCREEN_CACHE_FILE: &str = "screen.cache";
+/// Name of a new [`SCREEN_CACHE_FILE`] until it replaces the old one.
+pub const SCREEN_CACHE_TEMP_FILE: &str = "screen.cache.new";
 /// Name of the socket on which the task's shim accepts requests.
 pub const SOCKET_NAME: &str = "ctl";
 

@@ -1,0 +1,110 @@
+//! The condition that a screen matches a regular expression.
+
+use std::fmt;
+use std::str::FromStr;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::screen::Screen;
+
+/// What a condition starts with.
+const PREFIX: &str = "screen:";
+
+/// The condition `screen:REGEX`. The expression is searched in the rows, which are joined by
+/// newlines and have no blanks at their ends. `^` and `$` match at the start and the end of each
+/// row.
+#[derive(Debug, Clone)]
+pub struct ScreenCondition(Regex);
+
+/// The error for a text that is not a condition about a screen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScreenConditionError {
+    /// The text has another form.
+    #[error(
+        "`{text}` is not a condition about a screen; write `screen:REGEX`, as in `screen:^password:`"
+    )]
+    Form {
+        /// The rejected text as it was passed, not escaped.
+        text: String,
+    },
+    /// The regular expression is not valid.
+    #[error(
+        "`{pattern}` is not a regular expression: {reason}; escape characters such as `(` with a backslash"
+    )]
+    Pattern {
+        /// The rejected expression as it was passed, not escaped.
+        pattern: String,
+        /// The message of the parser.
+        reason: String,
+    },
+}
+
+impl ScreenCondition {
+    /// Returns whether the screen matches.
+    #[must_use]
+    pub fn is_met(&self, screen: &Screen) -> bool {
+        let rows: Vec<&str> = screen.rows().collect();
+        self.0.is_match(&rows.join("\n"))
+    }
+}
+
+impl FromStr for ScreenCondition {
+    type Err = ScreenConditionError;
+
+    fn from_str(text: &str) -> Result<Self, ScreenConditionError> {
+        let pattern = text
+            .strip_prefix(PREFIX)
+            .filter(|pattern| !pattern.is_empty())
+            .ok_or_else(|| ScreenConditionError::Form { text: text.to_owned() })?;
+        let regex = RegexBuilder::new(pattern).multi_line(true).build();
+        regex.map(Self).map_err(|error| ScreenConditionError::Pattern {
+            pattern: pattern.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+}
+
+impl fmt::Display for ScreenCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::terminal::TerminalSize;
+
+    use super::*;
+    use crate::Emulator;
+
+    #[test]
+    fn the_expression_is_matched_with_the_drawn_rows() {
+        let mut emulator = Emulator::new(TerminalSize { columns: 20, rows: 4 });
+        emulator.feed(b"pass\x1b[1mword: \r\n\x1b[4;1H$ ");
+        let screen = emulator.screen();
+        for (condition, is_met) in [
+            ("screen:^password:$", true),
+            (r"screen:^\$$", true),
+            (r"screen:(?s)password.*\$", true),
+            ("screen:word: ", false),
+            ("screen:passwd", false),
+        ] {
+            let parsed: ScreenCondition = condition.parse().unwrap();
+            assert_eq!(parsed.is_met(&screen), is_met, "{condition}");
+            assert_eq!(parsed.to_string(), condition);
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_text_and_the_form() {
+        for (text, part) in [
+            ("output:x", "`output:x` is not a condition"),
+            ("screen:", "write `screen:REGEX`"),
+            ("screen:(", "`(` is not a regular expression: "),
+        ] {
+            let error = text.parse::<ScreenCondition>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Interprets control functions for vt100, which has the cells and lacks some of the functions.
+//!
+//! vt100 has no character sets, no tab stops, no insert mode, no choice of wrapping at the margin,
+//! no `CSI s`, and drops invalid UTF-8. A wide character made from a narrow one by U+FE0F at the
+//! margin makes it panic. The interpreter keeps this state itself, and passes vt100 only sequences
+//! that it implements as xterm does. No state is hidden in vt100 that could not be read back, so
+//! that a [`saved_state`](crate::saved_state) is exact: cursors are saved here, and the margins are
+//! sent again at each change between the screens.
+
+mod control;
+mod dispatch;
+
+use std::fmt::{self, Write as _};
+use std::num::NonZeroU16;
+
+use siding_model::terminal::TerminalSize;
+use unicode_width::UnicodeWidthChar as _;
+
+pub(crate) use control::{ControlState, SavedCursor};
+
+use crate::style::{pen_style, push_style};
+
+/// Private-use character that vt100 stores for U+FFFD, which it would not draw.
+pub(crate) const REPLACEMENT_STAND_IN: char = '\u{10fffd}';
+/// Selector that shows the preceding character as an emoji, which may make it wide.
+const EMOJI_SELECTOR: char = '\u{fe0f}';
+/// Size of the queue at which it is passed to vt100, in bytes.
+const MAX_QUEUED_BYTES: usize = 16 << 10;
+/// Largest number of columns. Bounds the memory and keeps vt100's arithmetic far from overflow.
+const MAX_COLUMNS: u16 = 500;
+/// Largest number of rows.
+const MAX_ROWS: u16 = 200;
+
+/// Records whether a row has left the scroll-back. From then on, vt100 counts more rows than it
+/// has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DiscardedRows(pub(crate) bool);
+
+impl vt100::Callbacks for DiscardedRows {
+    fn on_scroll(&mut self, _row: vt100::capture::RowContents<'_>, is_alternate: bool) {
+        self.0 |= !is_alternate;
+    }
+}
+
+/// The state of a terminal: the cells in vt100, and the rest.
+pub(crate) struct Interpreter {
+    grid: vt100::Parser<DiscardedRows>,
+    /// Text and sequences that vt100 has not received yet.
+    queued: String,
+    control: ControlState,
+    /// The last character that was printed, if it is ASCII. Only the ground state of the parser
+    /// prints.
+    printed_ascii: Option<u8>,
+}
+
+impl Interpreter {
+    pub(crate) fn new(size: TerminalSize, scrollback_rows: usize) -> Self {
+        let (rows, columns) = cell_counts(size);
+        let discarded = DiscardedRows::default();
+        let grid = vt100::Parser::new_with_callbacks(rows, columns, scrollback_rows, discarded);
+        Self::from_parts(grid, ControlState::default())
+    }
+
+    pub(crate) fn from_parts(grid: vt100::Parser<DiscardedRows>, control: ControlState) -> Self {
+        Self { grid, queued: String::new(), control, printed_ascii: None }
+    }
+
+    /// Returns the cells. Must not be called while text is queued.
+    pub(crate) fn grid(&self) -> &vt100::Screen {
+        debug_assert!(self.queued.is_empty(), "text is queued");
+        self.grid.screen()
+    }
+
+    pub(crate) const fn control(&self) -> &ControlState {
+        &self.control
+    }
+
+    pub(crate) fn has_discarded_rows(&self) -> bool {
+        self.grid.callbacks().0
+    }
+
+    pub(crate) fn size(&self) -> TerminalSize {
+        let (rows, columns) = self.grid.screen().size();
+        TerminalSize { columns: columns.get(), rows: rows.get() }
+    }
+
+    /// Forgets which character was printed last.
+    pub(crate) const fn clear_printed(&mut self) {
+        self.printed_ascii = None;
+    }
+
+    /// Returns the last printed character since [`Self::clear_printed`], if it is ASCII.
+    pub(crate) const fn printed_ascii(&self) -> Option<u8> {
+        self.printed_ascii
+    }
+
+    /// Passes the queue to vt100.
+    pub(crate) fn flush(&mut self) {
+        self.grid.process(self.queued.as_bytes());
+        self.queued.clear();
+    }
+
+    pub(crate) fn resize(&mut self, size: TerminalSize) {
+        self.flush();
+        let (rows, columns) = cell_counts(size);
+        self.grid.set_size(rows, columns);
+        // Like xterm, vt100 resets the margins.
+        self.control.margins = None;
+    }
+
+    fn queue(&mut self, sequence: fmt::Arguments<'_>) {
+        let _writing_to_string = self.queued.write_fmt(sequence);
+    }
+
+    /// Returns the row and the column. The column equals the number of columns if the next
+    /// character wraps.
+    fn cursor(&mut self) -> (u16, u16) {
+        self.flush();
+        self.grid.screen().cursor_position()
+    }
+
+    /// Moves a cursor behind the last column, where the next character would wrap, to the last
+    /// column. In xterm the cursor is there all the time, so that other functions start from there.
+    fn resolve_pending_wrap(&mut self) {
+        let columns = self.size().columns;
+        if self.cursor().1 >= columns {
+            self.queue(format_args!("\x1b[{columns}G"));
+        }
+    }
+
+    fn margins(&self) -> (u16, u16) {
+        self.control.margins.unwrap_or((0, self.size().rows - 1))
+    }
+
+    fn queue_margins(&mut self) {
+        match self.control.margins {
+            None => self.queued.push_str("\x1b[r"),
+            Some((top, bottom)) => self.queue(format_args!("\x1b[{};{}r", top + 1, bottom + 1)),
+        }
+    }
+
+    /// Moves the cursor to a row and a column that start at 0.
+    fn move_to(&mut self, row: u16, column: u16) {
+        self.queue(format_args!("\x1b[{};{}H", row + 1, column + 1));
+    }
+
+    /// Returns the row, from 0, that a parameter from 1 addresses.
+    fn addressed_row(&self, parameter: u16) -> u16 {
+        let row = parameter.max(1) - 1;
+        if self.control.origin_mode {
+            let (top, bottom) = self.margins();
+            row.saturating_add(top).min(bottom)
+        } else {
+            row.min(self.size().rows - 1)
+        }
+    }
+
+    fn draw(&mut self, c: char) {
+        let columns = self.size().columns;
+        let width = u16::try_from(c.width().unwrap_or(1).min(2)).unwrap_or(2);
+        if width == 0 {
+            self.draw_combining(c);
+            return;
+        }
+        if width > columns {
+            return;
+        }
+        self.control.last_char = Some(c);
+        if self.control.insert_mode || self.control.stays_at_margin {
+            self.prepare_cells(width, columns);
+        }
+        self.queued.push(c);
+        if self.control.stays_at_margin {
+            self.resolve_pending_wrap();
+        }
+        if self.queued.len() >= MAX_QUEUED_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Makes room for a character of this width in the modes that vt100 lacks.
+    fn prepare_cells(&mut self, width: u16, columns: u16) {
+        let (_, column) = self.cursor();
+        if column + width > columns {
+            if self.control.stays_at_margin {
+                self.queue(format_args!("\x1b[{}G", columns - width + 1));
+            } else {
+                self.queued.push_str("\r\n");
+            }
+        }
+        if self.control.insert_mode {
+            self.queue(format_args!("\x1b[{width}@"));
+        }
+    }
+
+    fn draw_combining(&mut self, c: char) {
+        if c == EMOJI_SELECTOR {
+            let (row, column) = self.cursor();
+            let before = column.checked_sub(1);
+            let base = before.and_then(|before| self.grid.screen().cell(row, before));
+            // At the margin, vt100 would move the widened character to the next row, and loses it
+            // or panics if this scrolls or if there is only one column. A character that is wide
+            // already would become narrow in some sequences of selectors.
+            if column >= self.size().columns || base.is_none_or(vt100::Cell::is_wide_continuation) {
+                return;
+            }
+        }
+        self.queued.push(c);
+    }
+
+    /// Moves the cursor by rows, up to a margin unless the cursor is beyond it already. Returns the
+    /// new row.
+    fn move_by_rows(&mut self, count: u16, is_upward: bool) -> u16 {
+        self.resolve_pending_wrap();
+        let (row, _) = self.cursor();
+        let (top, bottom) = self.margins();
+        let target = if is_upward {
+            row.saturating_sub(count).max(if row < top { 0 } else { top })
+        } else {
+            let last = if row > bottom { self.size().rows - 1 } else { bottom };
+            row.saturating_add(count).min(last)
+        };
+        self.queue(format_args!("\x1b[{}d", target + 1));
+        target
+    }
+
+    fn line_feed(&mut self) {
+        self.resolve_pending_wrap();
+        self.queued.push('\n');
+    }
+
+    fn reverse_index(&mut self) {
+        self.resolve_pending_wrap();
+        // vt100 would scroll the region although the cursor is above it.
+        if self.cursor().0 > 0 || self.margins().0 == 0 {
+            self.queued.push_str("\x1bM");
+        }
+    }
+
+    /// Repeats the last character, at most for one row, so that a short sequence is cheap.
+    fn repeat_last(&mut self, count: u16) {
+        if let Some(c) = self.control.last_char {
+            for _ in 0..count.min(self.size().columns) {
+                self.draw(c);
+            }
+        }
+    }
+
+    fn move_by_tabs(&mut self, count: u16, next: impl Fn(&ControlState, u16) -> u16) {
+        let last_column = self.size().columns - 1;
+        let (_, column) = self.cursor();
+        let mut column = column.min(last_column);
+        for _ in 0..count.min(self.size().columns) {
+            column = next(&self.control, column).min(last_column);
+        }
+        self.queue(format_args!("\x1b[{}G", column + 1));
+    }
+
+    fn is_alternate(&mut self) -> bool {
+        self.flush();
+        self.grid.screen().alternate_screen()
+    }
+
+    /// Shows the alternate or the primary screen. Both have one cursor and the same margins.
+    fn switch_screen(&mut self, alternate: bool) {
+        if self.is_alternate() == alternate {
+            return;
+        }
+        self.resolve_pending_wrap();
+        let (row, column) = self.cursor();
+        self.queued.push_str(if alternate { "\x1b[?47h" } else { "\x1b[?47l" });
+        self.queue_margins();
+        self.move_to(row, column);
+    }
+
+    fn save_cursor(&mut self) {
+        let (row, column) = self.cursor();
+        let column = column.min(self.size().columns - 1);
+        let mut pen = String::new();
+        push_style(&pen_style(self.grid.screen()), &mut pen);
+        let index = usize::from(self.is_alternate());
+        self.control.saved_cursors[index] = SavedCursor {
+            row,
+            column,
+            pen,
+            charsets: self.control.charsets,
+            is_shifted: self.control.is_shifted,
+            origin_mode: self.control.origin_mode,
+        };
+    }
+
+    fn restore_cursor(&mut self) {
+        let index = usize::from(self.is_alternate());
+        let saved = self.control.saved_cursors[index].clone();
+        self.control.charsets = saved.charsets;
+        self.control.is_shifted = saved.is_shifted;
+        self.control.origin_mode = saved.origin_mode;
+        self.queue(format_args!("\x1b[0m{}", saved.pen));
+        let TerminalSize { columns, rows } = self.size();
+        let (top, bottom) = if saved.origin_mode { self.margins() } else { (0, rows - 1) };
+        self.move_to(saved.row.clamp(top, bottom), saved.column.min(columns - 1));
+    }
+
+    /// Sets the margins to rows from 1; 0 means the first or the last row. The cursor moves to the
+    /// origin.
+    fn set_margins(&mut self, top: u16, bottom: u16) {
+        let rows = self.size().rows;
+        let bottom = if bottom == 0 { rows } else { bottom.min(rows) };
+        let top = top.max(1);
+        // xterm ignores a region of less than two rows.
+        if top >= bottom && rows > 1 {
+            return;
+        }
+        self.control.margins = (top > 1 || bottom < rows).then_some((top - 1, bottom - 1));
+        self.queue_margins();
+        let home = self.addressed_row(1);
+        self.move_to(home, 0);
+    }
+
+    fn set_origin_mode(&mut self, is_on: bool) {
+        self.control.origin_mode = is_on;
+        let home = self.addressed_row(1);
+        self.move_to(home, 0);
+    }
+
+    /// Resets the modes, but not the cells and the position (DECSTR).
+    fn soft_reset(&mut self) {
+        self.resolve_pending_wrap();
+        let (row, column) = self.cursor();
+        let index = usize::from(self.is_alternate());
+        let control = &mut self.control;
+        control.saved_cursors[index] = SavedCursor::default();
+        control.margins = None;
+        control.charsets = Default::default();
+        control.is_shifted = false;
+        control.insert_mode = false;
+        control.origin_mode = false;
+        control.stays_at_margin = false;
+        self.queued.push_str("\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x1b[r");
+        self.move_to(row, column);
+    }
+
+    fn hard_reset(&mut self) {
+        self.control = ControlState::default();
+        self.queued.push_str("\x1bc");
+    }
+
+    /// Fills the screen with the letter E (DECALN).
+    fn fill_with_letters(&mut self) {
+        self.flush();
+        let mut pen = String::new();
+        push_style(&pen_style(self.grid.screen()), &mut pen);
+        let TerminalSize { columns, rows } = self.size();
+        self.control.margins = None;
+        self.queued.push_str("\x1b[0m\x1b[r");
+        for row in 0..rows {
+            self.move_to(row, 0);
+            self.queued.extend(std::iter::repeat_n('E', usize::from(columns)));
+        }
+        self.move_to(0, 0);
+        self.queued.push_str(&pen);
+        self.flush();
+    }
+}
+
+/// Returns the numbers of rows and columns within the limits.
+pub(crate) fn cell_counts(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
+    let at_least_one =
+        |count: u16, most: u16| NonZeroU16::new(count.min(most)).unwrap_or(NonZeroU16::MIN);
+    (at_least_one(size.rows, MAX_ROWS), at_least_one(size.columns, MAX_COLUMNS))
+}

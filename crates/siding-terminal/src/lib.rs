@@ -1,0 +1,39 @@
+//! The screen of a task with a pseudo terminal.
+//!
+//! The output file of such a task contains the raw bytes that the task wrote to its terminal. The
+//! screen is not stored: each reader computes it from these bytes (docs/adr/0031-screen.md).
+//!
+//! ```text
+//! output file ─ TerminalReplay ─ Emulator ─┬ vte: bytes to control functions
+//!      screen.cache (checkpoint)           ├ Interpreter: what vt100 lacks
+//!                                          └ vt100: the cells ─ Screen ─ text, JSON, conditions
+//! ```
+//!
+//! Everything except [`TerminalReplay`] is pure. No input can make the emulator panic, and its
+//! memory depends on the size of the terminal and not on the input.
+
+#![forbid(unsafe_code)]
+
+mod charset;
+mod checkpoint;
+mod condition;
+mod emulator;
+mod history;
+mod interpreter;
+mod replay;
+mod restore;
+mod saved_state;
+mod screen;
+mod style;
+#[cfg(test)]
+mod tests;
+mod text;
+mod view;
+
+pub use condition::{ScreenCondition, ScreenConditionError};
+pub use emulator::{Emulator, SCROLLBACK_ROWS};
+pub use history::TerminalHistory;
+pub use replay::TerminalReplay;
+pub use screen::{CursorShape, Screen, ScreenCursor, StyledRun};
+pub use text::{format_changes, format_screen};
+pub use view::ColorDetail;

@@ -1,0 +1,8 @@
+//! Tests the emulator with random output, with a second emulator, and with real files.
+
+mod differential;
+mod fuzz;
+mod generator;
+mod hard_cases;
+mod properties;
+mod replay;
