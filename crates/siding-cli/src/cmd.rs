@@ -3,6 +3,8 @@
 mod a2a;
 pub(crate) mod adopt;
 mod agent;
+mod answer;
+mod attach;
 pub(crate) mod completions;
 mod config;
 mod doctor;
@@ -17,6 +19,7 @@ mod history;
 mod hook;
 mod input;
 mod install;
+mod keys;
 mod man;
 mod mcp;
 mod metrics;
@@ -31,6 +34,7 @@ pub(crate) mod report;
 mod rm;
 mod run;
 mod schema;
+mod screen;
 pub(crate) mod serve;
 mod session;
 mod shell_init;
@@ -98,6 +102,10 @@ enum Command {
     Why(why::Args),
     Notices(notices::Args),
     Input(input::Args),
+    Screen(screen::Args),
+    Keys(keys::Args),
+    Attach(attach::Args),
+    Answer(answer::Args),
     Web(web::Args),
     // Stop and remove.
     #[command(visible_alias = "kill")]
@@ -189,6 +197,10 @@ impl Command {
             Self::Why(args) => args.run(),
             Self::Notices(args) => args.run(),
             Self::Input(args) => args.run(),
+            Self::Screen(args) => args.run(),
+            Self::Keys(args) => args.run(),
+            Self::Attach(args) => args.run(),
+            Self::Answer(args) => args.run(),
             Self::Stop(args) => args.run(),
             Self::Extend(args) => args.run(),
             Self::Rm(args) => args.run(),

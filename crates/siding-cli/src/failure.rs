@@ -15,9 +15,11 @@ use siding_core::task::adopt::AdoptError;
 use siding_core::task::input::InputError;
 use siding_core::task::recover::RecoverError;
 use siding_core::task::run::{ExecutorError, RunError, UnknownExecutor};
+use siding_core::task::terminal::TerminalError;
 use siding_core::task::wait::WaitError;
 use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
+use siding_terminal::LiveTerminalError;
 
 use crate::exit;
 use crate::{stderr, terminal};
@@ -170,6 +172,30 @@ impl From<InputError> for Failure {
             InputError::Teammate { .. } | InputError::Closed { .. } | InputError::Io { .. } => {
                 failure
             }
+        }
+    }
+}
+
+impl From<TerminalError> for Failure {
+    fn from(error: TerminalError) -> Self {
+        let failure = Self::new(&error);
+        match error {
+            TerminalError::Watch(error) => error.into(),
+            TerminalError::Unread { id, .. } => {
+                failure.with_hint(format!("`siding why {id}` shows what it does"))
+            }
+            TerminalError::Ended { .. }
+            | TerminalError::Refused { .. }
+            | TerminalError::OutputDiffers { .. } => failure,
+        }
+    }
+}
+
+impl From<LiveTerminalError> for Failure {
+    fn from(error: LiveTerminalError) -> Self {
+        match error {
+            LiveTerminalError::Terminal(error) => error.into(),
+            LiveTerminalError::Key(_) | LiveTerminalError::Output { .. } => Self::new(error),
         }
     }
 }

@@ -28,6 +28,7 @@ mod shell_init;
 mod stdout;
 mod task_progress;
 mod terminal;
+mod terminal_replay;
 
 use std::ffi::OsStr;
 use std::io;

@@ -12,6 +12,7 @@ pub mod run;
 pub mod shim_client;
 pub mod stop;
 pub mod system_log;
+pub mod terminal;
 pub mod timeline;
 pub mod view;
 pub mod wait;

@@ -12,6 +12,7 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::Record;
 use siding_model::size::size_in_words;
+use siding_model::terminal::TerminalEvent;
 
 /// The meaning of an event for the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,6 +150,10 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         }
         Record::Ready(ready) => (ready.at, EventTone::Good, "ready".to_owned()),
         Record::Denied { at, host } => (*at, EventTone::Warning, format!("was refused {host}")),
+        Record::Terminal(event) => {
+            let (tone, text) = describe_terminal(event)?;
+            (event.time(), tone, text)
+        }
         Record::Remote(event) => {
             let (tone, text) = describe_remote(event, state)?;
             (event.time(), tone, text)
@@ -156,6 +161,23 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         Record::Closed(closed) => {
             let output = size_in_words(closed.output.bytes);
             (closed.at, EventTone::Faint, format!("final record: {output} of output"))
+        }
+    })
+}
+
+/// Describes an event of the task's terminal; `None` for the begin of the terminal, which every task
+/// with a terminal has.
+fn describe_terminal(event: &TerminalEvent) -> Option<(EventTone, String)> {
+    Some(match event {
+        TerminalEvent::Opened { .. } => return None,
+        TerminalEvent::Resized { size, .. } => {
+            (EventTone::Faint, format!("its terminal has the size {size}"))
+        }
+        TerminalEvent::Taken { by, .. } => {
+            (EventTone::Normal, format!("a person types into its terminal ({by})"))
+        }
+        TerminalEvent::Returned { .. } => {
+            (EventTone::Normal, "its terminal accepts keys of the agent again".to_owned())
         }
     })
 }

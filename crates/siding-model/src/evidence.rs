@@ -14,6 +14,7 @@ mod silence_watch;
 mod verdict;
 mod view;
 
+pub use classify::{TerminalReader, find_terminal_reader};
 pub use diagnose::{Diagnosis, diagnose, is_suspicious};
 pub use sample::{
     BlockedOn, BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts,

@@ -24,6 +24,7 @@ use crate::record::{
     NEWEST_FORMAT, Record,
 };
 use crate::spec::TaskSpec;
+use crate::terminal::{TerminalEvent, TerminalState};
 use crate::wait::ReadyRecord;
 
 /// The reason why a journal cannot be read.
@@ -113,6 +114,8 @@ pub struct TaskState {
     pub takeovers: u32,
     /// The connection to the remote task; `None` for a task that runs on this machine.
     pub remote: Option<RemoteState>,
+    /// The terminal of the task; `None` for a task without one.
+    pub terminal: Option<TerminalState>,
     /// Sequence number of the next record.
     pub next_seq: u64,
 }
@@ -151,6 +154,7 @@ impl TaskState {
         Self {
             lifecycle: Lifecycle::new(&accepted.spec, accepted.at),
             remote: accepted.spec.is_remote().then(RemoteState::default),
+            terminal: accepted.spec.terminal.map(TerminalState::new),
             spec: accepted.spec,
             boot: accepted.boot,
             format: accepted.format,
@@ -193,20 +197,7 @@ impl TaskState {
         match record {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
-            Record::Rescued { at, shim } => {
-                // After the end, this record would also move the time of the end, because that is
-                // `last_event_at`.
-                if self.lifecycle.is_ended() {
-                    return Err("`rescued` after the end".to_owned());
-                }
-                self.shim = shim;
-                // The deadline of a mirror counts from the time that the remote machine reports.
-                if !self.spec.is_remote() {
-                    self.lifecycle = self.lifecycle.with_deadline_from(at);
-                }
-                self.takeovers += 1;
-                self.last_event_at = at;
-            }
+            Record::Rescued { at, shim } => self.apply_takeover(at, shim)?,
             Record::OutputLost { from, error, .. } => self.output_lost = Some((from, error)),
             Record::Matched { lines, dropped, to, .. } => {
                 if self.lifecycle.is_ended() {
@@ -247,6 +238,7 @@ impl TaskState {
                 }
             }
             Record::Remote(event) => self.apply_remote(&event)?,
+            Record::Terminal(event) => self.apply_terminal(&event)?,
             Record::Closed(closed) => {
                 if !self.lifecycle.is_ended() || self.closed.is_some() {
                     return Err("`closed` before the end, or twice".to_owned());
@@ -255,6 +247,32 @@ impl TaskState {
             }
         }
         self.next_seq += 1;
+        Ok(())
+    }
+
+    fn apply_takeover(&mut self, at: MonotonicMs, shim: ProcRef) -> Result<(), String> {
+        // After the end, this record would also move the time of the end, because that is
+        // `last_event_at`.
+        if self.lifecycle.is_ended() {
+            return Err("`rescued` after the end".to_owned());
+        }
+        self.shim = shim;
+        // The persons who have typed were clients of the earlier shim.
+        if let Some(terminal) = &mut self.terminal {
+            terminal.taken_since = None;
+        }
+        // The deadline of a mirror counts from the time that the remote machine reports.
+        if !self.spec.is_remote() {
+            self.lifecycle = self.lifecycle.with_deadline_from(at);
+        }
+        self.takeovers += 1;
+        self.last_event_at = at;
+        Ok(())
+    }
+
+    fn apply_terminal(&mut self, event: &TerminalEvent) -> Result<(), String> {
+        let terminal = self.terminal.as_mut().ok_or("`terminal` without a terminal")?;
+        terminal.apply(event);
         Ok(())
     }
 

@@ -16,10 +16,15 @@ use crate::limits::PeakUsage;
 use crate::outcome::BackgroundReason;
 use crate::record::Record;
 use crate::signal::Signal;
+use crate::terminal::{KeysRefusal, TerminalFacts, TerminalSize, TerminalUser};
 
 /// Largest packet, in bytes. A packet must fit into the kernel's default send buffer of 208 KiB,
 /// otherwise it could not be sent.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
+
+/// Most bytes of one [`ShimRequest::TerminalWrite`]. Written as JSON, twice as many characters must
+/// fit into a request.
+pub const MAX_TERMINAL_WRITE_BYTES: usize = 1024;
 
 /// The requester of a stop that a shim records when SIGTERM or SIGINT was sent to it.
 pub const SHIM_SIGNAL_REQUESTER: &str = "signal to its shim";
@@ -85,6 +90,34 @@ pub enum ShimRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
+    /// Write to the task's terminal as a keyboard would. The responses are
+    /// [`ShimMessage::TerminalWritten`] and then [`ShimMessage::Done`], or
+    /// [`ShimMessage::KeysRefused`] or [`ShimMessage::OutputDiffers`], after which nothing was
+    /// written.
+    TerminalWrite {
+        /// The bytes, at most [`MAX_TERMINAL_WRITE_BYTES`].
+        #[serde(with = "hex_bytes")]
+        bytes: Vec<u8>,
+        /// The writer's relation to the lease of the terminal.
+        user: TerminalUser,
+        /// Name of the writer, for the journal.
+        by: String,
+        /// Refuses the bytes unless this is still the length of the output in bytes, so that they
+        /// cannot answer a screen that the writer has not seen.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        if_output: Option<u64>,
+    },
+    /// Change the size of the task's terminal.
+    TerminalResize {
+        /// The new size.
+        size: TerminalSize,
+    },
+    /// Give the terminal back that this client's person has taken by typing. The end of the
+    /// connection has the same effect.
+    TerminalReturn,
+    /// Report the state of the task's terminal. The responses are [`ShimMessage::Terminal`] and then
+    /// [`ShimMessage::Done`].
+    Terminal,
     /// Explain why the task is quiet. The responses, after two samples, are [`ShimMessage::Why`]
     /// and then [`ShimMessage::Done`].
     Why,
@@ -108,6 +141,10 @@ impl ShimRequest {
             | Self::Extend { .. }
             | Self::InputWritten { .. }
             | Self::CloseStdin { .. }
+            | Self::TerminalWrite { .. }
+            | Self::TerminalResize { .. }
+            | Self::TerminalReturn
+            | Self::Terminal
             | Self::Usage
             | Self::Ping => false,
         }
@@ -141,6 +178,27 @@ pub enum ShimMessage {
         /// The peaks up to now, including a sample taken for this request.
         peaks: PeakUsage,
     },
+    /// The state of the task's terminal.
+    Terminal {
+        /// The facts at this moment.
+        facts: TerminalFacts,
+    },
+    /// The terminal has accepted bytes of a client.
+    TerminalWritten {
+        /// Number of the accepted bytes, counted from the first. The others were not written,
+        /// because the program does not read its terminal.
+        accepted: usize,
+    },
+    /// The terminal has accepted no byte of the client.
+    KeysRefused {
+        /// The reason.
+        refusal: KeysRefusal,
+    },
+    /// The output has another length than the writer to the terminal requires.
+    OutputDiffers {
+        /// Length of the output in bytes.
+        bytes: u64,
+    },
     /// The request was carried out.
     Done,
     /// The request is not possible in the current state.
@@ -163,12 +221,69 @@ impl ShimMessage {
     #[must_use]
     pub const fn is_response(&self) -> bool {
         match self {
-            Self::Done | Self::Refused { .. } => true,
+            Self::Done
+            | Self::Refused { .. }
+            | Self::KeysRefused { .. }
+            | Self::OutputDiffers { .. } => true,
             Self::Record { .. }
             | Self::Output { .. }
             | Self::Why { .. }
             | Self::Usage { .. }
+            | Self::Terminal { .. }
+            | Self::TerminalWritten { .. }
             | Self::CannotStart { .. } => false,
         }
+    }
+}
+
+/// Bytes as hexadecimal digits: JSON has no type for bytes that are not text.
+mod hex_bytes {
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+        let text: String =
+            bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+        serializer.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|digit| digit.to_digit(16).and_then(|value| value.try_into().ok()))
+            .collect();
+        let digits = digits.filter(|digits| digits.len() % 2 == 0);
+        let digits = digits.ok_or_else(|| de::Error::custom("not pairs of hexadecimal digits"))?;
+        Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_for_a_terminal_survive_json() {
+        let request = ShimRequest::TerminalWrite {
+            bytes: (0..=255).collect(),
+            user: TerminalUser::Agent,
+            by: "agent".to_owned(),
+            if_output: Some(7),
+        };
+        let json = serde_json::to_string(&request).expect("serializes");
+        assert_eq!(serde_json::from_str::<ShimRequest>(&json).expect("is a request"), request);
+        let broken = json.replace("0001", "000");
+        assert!(serde_json::from_str::<ShimRequest>(&broken).is_err());
+    }
+
+    #[test]
+    fn the_longest_write_fits_into_a_request() {
+        let bytes = vec![255; MAX_TERMINAL_WRITE_BYTES];
+        let (user, by, if_output) = (TerminalUser::Agent, "x".repeat(256), Some(u64::MAX));
+        let request = ShimRequest::TerminalWrite { bytes, user, by, if_output };
+        assert!(serde_json::to_vec(&request).expect("serializes").len() < 4096);
     }
 }

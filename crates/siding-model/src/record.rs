@@ -13,6 +13,7 @@ use crate::limits::{Breach, PeakUsage};
 use crate::mirror::RemoteEvent;
 use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use crate::spec::TaskSpec;
+use crate::terminal::TerminalEvent;
 use crate::wait::ReadyRecord;
 
 /// Format of a journal with only the record types of the first version.
@@ -40,11 +41,15 @@ pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 pub const FORMAT_WITH_LATER_DEADLINE: u32 = 8;
 
 /// Format of a journal whose specification may name an executor ([`TaskSpec::executor`]), and that
-/// may contain `remote`. New journals have this format.
+/// may contain `remote`.
 pub const FORMAT_WITH_REMOTE: u32 = 9;
 
+/// Format of a journal whose specification may have a terminal ([`TaskSpec::terminal`]) and the
+/// standard input `terminal`, and that may contain `terminal`. New journals have this format.
+pub const FORMAT_WITH_TERMINAL: u32 = 10;
+
 /// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_REMOTE;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_TERMINAL;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +134,8 @@ pub enum Record {
     },
     /// An event between a task on a remote machine and its mirror, whose journal this is.
     Remote(RemoteEvent),
+    /// An event of the task's terminal.
+    Terminal(TerminalEvent),
     /// The summary of an ended task, written after the event that ended the task.
     Closed(Box<CloseSummary>),
 }
@@ -152,6 +159,7 @@ impl Record {
             | Self::Expiring { .. }
             | Self::Ready(_)
             | Self::Denied { .. }
+            | Self::Terminal(_)
             | Self::Closed(_) => true,
         }
     }
@@ -417,14 +425,18 @@ const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 
 /// The serialized start of the first record, up to its format number.
 const ACCEPTED_PREFIX: &[u8] = br#"{"record":"accepted","format":"#;
-const _: () = assert!(NEWEST_FORMAT < 10, "`is_readable_accepted` reads one digit");
 
 /// Returns whether a body starts like a first record that siding wrote in a format that this build
 /// reads.
 #[must_use]
 pub(crate) fn is_readable_accepted(json: &[u8]) -> bool {
-    let Some([digit, b',', ..]) = json.strip_prefix(ACCEPTED_PREFIX) else { return false };
-    digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST_FORMAT
+    let Some(rest) = json.strip_prefix(ACCEPTED_PREFIX) else { return false };
+    let number = rest.split(|&byte| byte == b',').next().and_then(|digits| {
+        let digits = std::str::from_utf8(digits).ok()?;
+        // A sign, which `parse` accepts, is not written by siding.
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    });
+    number.is_some_and(|number: u32| number <= NEWEST_FORMAT)
 }
 
 /// Parses JSON. UTF-8 is validated once for the whole text, so that serde need not validate each

@@ -39,6 +39,7 @@ pub fn sample_task_spec(task_id: TaskId) -> TaskSpec {
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         separate_stderr: false,
+        terminal: None,
         executor: None,
         fetch: None,
         sent_by: None,

@@ -13,6 +13,7 @@ use crate::net::NetPolicy;
 use crate::outcome::Placement;
 use crate::shell_words::join_quoted;
 use crate::signal::Signal;
+use crate::terminal::TerminalSize;
 use crate::trace_parent::TraceParent;
 use crate::wait::Condition;
 
@@ -68,6 +69,9 @@ pub enum StdinMode {
     Pipe,
     /// A file or pipe of the caller, which the command inherits.
     Inherit,
+    /// The task's own terminal ([`TaskSpec::terminal`]), which is also its standard output and
+    /// standard error.
+    Terminal,
 }
 
 /// The treatment of descendants that outlive the leader.
@@ -158,6 +162,9 @@ pub struct TaskSpec {
     /// the two streams apart. The output file contains both streams in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub separate_stderr: bool,
+    /// The initial size of the task's terminal; `None` for a task without a terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<TerminalSize>,
     /// The remote machine that runs the task, whose mirror has this specification; `None` for a task
     /// that runs on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,9 @@
 //! expects as input ([`TerminalInput`]), and the lease that excludes an agent while a person types
 //! ([`TerminalLease`]). Reading and writing the pseudoterminal is up to the shim and siding-core.
 
+mod detach;
+mod event;
+mod facts;
 mod input_state;
 mod key_names;
 mod keys;
@@ -15,6 +18,9 @@ mod query;
 pub(crate) mod sequence;
 mod size;
 
+pub use detach::{DetachInput, DetachKeys};
+pub use event::{TerminalEvent, TerminalState};
+pub use facts::{TerminalFacts, TerminalUser};
 pub use input_state::{AwaitedInput, KeysRefusal, PromptEvidence, ReaderFact, TerminalInput};
 pub use key_names::{KeyError, parse_key};
 pub(crate) use keys::PASTE_END;

@@ -34,6 +34,13 @@ pub(crate) const STDIN_CLOSED: &str = "its standard input is closed already, or 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u32);
 
+impl ClientId {
+    /// Returns the number of the client, which no other client of this shim has.
+    pub(crate) const fn number(self) -> u64 {
+        self.0 as u64
+    }
+}
+
 /// A connected client, and the messages for which it waits.
 #[derive(Debug)]
 pub(crate) struct Client {

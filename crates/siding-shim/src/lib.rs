@@ -44,6 +44,8 @@ mod takeover;
 mod task_context;
 mod task_record;
 mod task_supervisor;
+mod terminal;
+mod terminal_output;
 mod tree_kill;
 mod unrecorded_adoption;
 

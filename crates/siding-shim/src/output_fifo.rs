@@ -23,6 +23,7 @@ use siding_model::record::OutputTotals;
 use crate::line_monitor::LineMonitor;
 use crate::output_file::{COPY_BUFFER_BYTES, OutputFile};
 use crate::splice_store::{SpliceStore, Transferred};
+use crate::terminal_output::TerminalOutput;
 
 /// Size of the FIFO while no data flows: one page, the smallest size.
 const QUIET_PIPE_BYTES: usize = 4096;
@@ -97,6 +98,8 @@ pub(crate) struct OutputFifo {
     quiet_at: Option<MonotonicMs>,
     /// The FIFO of the standard error, if that is separate from the standard output.
     stderr: Option<StderrFifo>,
+    /// The terminal from which the output is moved into the FIFO, if the task has one.
+    pub(crate) terminal: Option<Box<TerminalOutput>>,
     /// Receives the task's output, without siding's own lines. Most tasks have no monitor.
     pub(crate) line_monitor: Option<Box<LineMonitor>>,
 }
@@ -125,6 +128,7 @@ impl OutputFifo {
             marker_file: SPLICE_MARKER_FILE,
             quiet_at: Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS)),
             stderr: None,
+            terminal: None,
             line_monitor: None,
         })
     }
@@ -138,7 +142,8 @@ impl OutputFifo {
     /// Returns the descriptors to poll for data.
     pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let stderr = self.stderr.as_ref().map(|stderr| stderr.fifo.as_fd());
-        std::iter::once(self.fifo.as_fd()).chain(stderr)
+        let terminal = self.terminal.as_ref().and_then(|terminal| terminal.source());
+        std::iter::once(self.fifo.as_fd()).chain(stderr).chain(terminal)
     }
 
     /// Returns the length of the stream so far, in bytes.
@@ -182,16 +187,26 @@ impl OutputFifo {
         }
         // Both streams are moved in turn, so that neither waits for the other to be empty.
         let limit = limit.unwrap_or(u64::MAX);
-        let move_both =
-            |fifo: &mut Self| fifo.bytes() < limit && (fifo.move_once() | fifo.move_stderr());
-        (0..MAX_READS_PER_TICK).take_while(|_| move_both(self)).count() > 0
+        let move_all = |fifo: &mut Self| {
+            if fifo.bytes() >= limit {
+                return false;
+            }
+            fifo.fill_from_terminal();
+            fifo.move_once() | fifo.move_stderr()
+        };
+        (0..MAX_READS_PER_TICK).take_while(|_| move_all(self)).count() > 0
     }
 
     /// Moves data until the FIFOs are empty or the maximum capacity of a FIFO has been moved: a
     /// descendant that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
         let until = self.bytes() + MAX_PIPE_BYTES;
-        while self.bytes() < until && (self.move_once() | self.move_stderr()) {}
+        while self.bytes() < until {
+            self.fill_from_terminal();
+            if !(self.move_once() | self.move_stderr()) {
+                return;
+            }
+        }
     }
 
     /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it did
@@ -213,6 +228,13 @@ impl OutputFifo {
         let ends_line = self.tail(1).last().is_none_or(|last| *last == b'\n');
         let start = if ends_line { "" } else { "\n" };
         self.store(format!("{start}[siding] {text}\n").as_bytes());
+    }
+
+    /// Moves the output of the terminal, if the task has one, into the FIFO, as much as fits.
+    fn fill_from_terminal(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.fill(&self.fifo);
+        }
     }
 
     /// Moves data out of the FIFO in one step. Returns whether any data was moved.
@@ -265,9 +287,7 @@ impl OutputFifo {
                 Ok(_) | Err(_) => {
                     let mut bytes = vec![0; left];
                     let read = file::read(fifo, &mut bytes).unwrap_or(0);
-                    if let Some(line_monitor) = &mut self.line_monitor {
-                        line_monitor.feed(self.file.bytes(), &bytes[..read]);
-                    }
+                    self.observe(self.bytes(), &bytes[..read]);
                     self.store(&bytes[..read]);
                     return;
                 }
@@ -311,13 +331,24 @@ impl OutputFifo {
         Ok(count)
     }
 
-    /// Accounts for `count` bytes that were appended to the file, and passes them to the monitor.
+    /// Accounts for `count` bytes that were appended to the file, and passes them to the components
+    /// that observe the output.
     fn record_stored(&mut self, count: usize) {
         let from = self.bytes();
         self.file.advance(count as u64);
-        if let Some(mut line_monitor) = self.line_monitor.take() {
-            line_monitor.feed(from, &self.tail(count));
-            self.line_monitor = Some(line_monitor);
+        if self.line_monitor.is_some() || self.terminal.is_some() {
+            self.observe(from, &self.tail(count));
+        }
+    }
+
+    /// Passes output of the task, which begins at the offset `from`, to the components that observe
+    /// it.
+    fn observe(&mut self, from: u64, bytes: &[u8]) {
+        if let Some(line_monitor) = &mut self.line_monitor {
+            line_monitor.feed(from, bytes);
+        }
+        if let Some(terminal) = &mut self.terminal {
+            terminal.scan(from, bytes);
         }
     }
 
@@ -330,9 +361,7 @@ impl OutputFifo {
             return 0;
         };
         let count = file::read(&self.fifo, &mut buffer).unwrap_or(0);
-        if let Some(line_monitor) = &mut self.line_monitor {
-            line_monitor.feed(self.file.bytes(), &buffer[..count]);
-        }
+        self.observe(self.bytes(), &buffer[..count]);
         self.store(&buffer[..count]);
         self.buffer = Some(buffer);
         count

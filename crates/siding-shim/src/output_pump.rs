@@ -7,10 +7,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use siding_core::store::TaskDir;
 use siding_model::process::MonotonicMs;
 use siding_model::record::OutputTotals;
+use siding_model::terminal::TerminalQuery;
 
 use crate::adopted_output::AdoptedOutput;
 use crate::line_monitor::LineMonitor;
 use crate::output_fifo::{OutputFifo, StderrFifo};
+use crate::terminal_output::TerminalOutput;
 
 /// A task's output, and the way in which the shim detects growth of the output.
 #[derive(Debug)]
@@ -88,6 +90,25 @@ impl OutputPump {
             Self::Adopted(_) => None,
         };
         fifo.into_iter().flat_map(OutputFifo::sources)
+    }
+
+    /// Adds the terminal from which the task's output is moved into the FIFO.
+    pub(crate) fn set_terminal(&mut self, terminal: TerminalOutput) {
+        match self {
+            Self::Fifo(fifo) => fifo.terminal = Some(Box::new(terminal)),
+            // An adopted task has the terminal of its host, if any.
+            Self::Adopted(_) => {}
+        }
+    }
+
+    /// Removes and returns the queries of the task's terminal that were found since the last call.
+    pub(crate) fn take_queries(&mut self) -> Vec<(TerminalQuery, u64)> {
+        match self {
+            Self::Fifo(fifo) => {
+                fifo.terminal.as_mut().map(|terminal| terminal.take_queries()).unwrap_or_default()
+            }
+            Self::Adopted(_) => Vec::new(),
+        }
     }
 
     /// Adds the FIFO of the standard error, which is separate from that of the output.

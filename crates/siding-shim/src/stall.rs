@@ -180,7 +180,8 @@ impl StallWatch {
         before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(context))
     }
 
-    fn sample(&mut self, context: &TaskContext<'_>) -> TaskSample {
+    /// Samples the processes of the task.
+    pub(crate) fn sample(&mut self, context: &TaskContext<'_>) -> TaskSample {
         context.sample(self.known_fds.get_or_insert_with(|| {
             let dir = context.dir.endpoint_dir();
             dir.map_or_else(|_| KnownFds::default(), KnownFds::from_endpoint_dir)

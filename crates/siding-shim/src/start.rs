@@ -46,6 +46,7 @@ use crate::shell_bypass::DirectExec;
 use crate::shell_command::{LeaderReporter, ShellCommand, move_high};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
+use crate::terminal::TaskTerminal;
 
 /// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -213,6 +214,8 @@ struct PreparedTask {
     readiness_probe: ReadinessProbe,
     listener: OwnedFd,
     pipes: StdioPipes,
+    /// The task's terminal, if it has one. The leader inherits it in place of the pipes.
+    terminal: Option<TaskTerminal>,
     /// Socket to the task's proxy, if the task has one.
     proxy: Option<OwnedFd>,
     /// Descriptors that reserve numbers for the start of the leader: without them, a limit on open
@@ -279,6 +282,8 @@ fn prepare_task(
             .and_then(|fifo| Ok(StderrFifo { fifo, spans: SpanWriter::create(dir)? }));
         pump.set_stderr(stderr.map_err(&output_error)?);
     }
+    let terminal = open_terminal(&accepted.spec, runtime_dir, &pipes, &mut pump)
+        .map_err(failed_to("open a terminal"))?;
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
     );
@@ -287,12 +292,11 @@ fn prepare_task(
     let duplicates = (0..SPARE_FDS).map(|_| descriptor::duplicate_from(&pipes.stdin, 0));
     let spare_fds =
         duplicates.collect::<io::Result<_>>().map_err(failed_to("reserve descriptors"))?;
-    let mut journal = JournalFile::create(dir).map_err(failed_to("create the journal"))?;
-    let state = TaskState::new(accepted.clone());
+    let mut state = TaskState::new(accepted.clone());
     let readiness_probe =
         ReadinessProbe::new(&state).map_err(failed_to("read the task's readiness conditions"))?;
-    journal
-        .append(&[Record::Accepted(Box::new(accepted))])
+    let opened = terminal.as_ref().map(TaskTerminal::opened_record);
+    let journal = create_journal(dir, accepted, opened, &mut state)
         .map_err(failed_to("write the journal"))?;
     failpoints::pause_at("accepted");
     Ok(PreparedTask {
@@ -305,9 +309,40 @@ fn prepare_task(
         readiness_probe,
         listener,
         pipes,
+        terminal,
         proxy,
         spare_fds,
     })
+}
+
+/// Opens the terminal of a task that has one, and connects its output with the output FIFO.
+fn open_terminal(
+    spec: &TaskSpec,
+    runtime_dir: BorrowedFd<'_>,
+    pipes: &StdioPipes,
+    pump: &mut OutputPump,
+) -> io::Result<Option<TaskTerminal>> {
+    let Some(size) = spec.terminal else { return Ok(None) };
+    let terminal = TaskTerminal::open(size, runtime_dir, &pipes.fifo_keepalives)?;
+    pump.set_terminal(terminal.output()?);
+    Ok(Some(terminal))
+}
+
+/// Creates the journal with the first records: the task, and its terminal if it has one.
+fn create_journal(
+    dir: BorrowedFd<'_>,
+    accepted: AcceptedTask,
+    opened: Option<Record>,
+    state: &mut TaskState,
+) -> io::Result<JournalFile> {
+    if let Some(opened) = &opened {
+        state.apply(opened.clone()).map_err(io::Error::other)?;
+    }
+    let records: Vec<Record> =
+        std::iter::once(Record::Accepted(Box::new(accepted))).chain(opened).collect();
+    let mut journal = JournalFile::create(dir)?;
+    journal.append(&records)?;
+    Ok(journal)
 }
 
 impl StdioPipes {
@@ -338,6 +373,8 @@ impl StdioPipes {
                 let missing = || failed_to("receive the input")(io::ErrorKind::InvalidData.into());
                 (inherited.ok_or_else(missing)?, None)
             }
+            // The leader gets the terminal instead.
+            StdinMode::Terminal => (file::open_null().map_err(failed_to("open /dev/null"))?, None),
         };
         Ok(Self { stdin, stdout, stderr, fifo_keepalives, input_writer: input })
     }
@@ -372,13 +409,19 @@ impl PreparedTask {
             readiness_probe,
             listener,
             pipes,
+            terminal,
             proxy,
             spare_fds,
         } = self;
         failpoints::pause_at("ready");
         drop(spare_fds);
-        let start_result =
-            start_leader(&state, &environment, &pipes, proxy.as_ref(), shim.can_mark);
+        let surroundings = LeaderSurroundings {
+            pipes: &pipes,
+            terminal: terminal.as_ref(),
+            proxy: proxy.as_ref(),
+            can_mark: shim.can_mark,
+        };
+        let start_result = start_leader(&state, &environment, &surroundings);
         drop(environment);
         failpoints::pause_at("spawned");
         let (event, reporter) = match start_result {
@@ -397,7 +440,8 @@ impl PreparedTask {
         let tree = ProcessTree::from_descendants(leader);
         let mut supervisor = TaskSupervisor::new(record, pump, tree, clients, lease)
             .with_leader(reporter, pipes.input_writer, ProxyHandle::new(proxy))
-            .with_readiness(readiness_probe);
+            .with_readiness(readiness_probe)
+            .with_terminal(terminal);
         // The task has its own copies. The shim's copies would keep the task's input and output
         // open.
         drop((pipes.stdin, pipes.stdout, pipes.stderr, pipes.fifo_keepalives));
@@ -407,15 +451,34 @@ impl PreparedTask {
     }
 }
 
+/// The descriptors that the leader inherits, and its marks.
+struct LeaderSurroundings<'a> {
+    pipes: &'a StdioPipes,
+    terminal: Option<&'a TaskTerminal>,
+    proxy: Option<&'a OwnedFd>,
+    /// Whether the leader can get a birthmark.
+    can_mark: bool,
+}
+
+impl LeaderSurroundings<'_> {
+    /// Returns the descriptors that become 0, 1 and 2 in the leader.
+    fn stdio(&self) -> [BorrowedFd<'_>; 3] {
+        if let Some(terminal) = self.terminal {
+            return [terminal.slave(); 3];
+        }
+        let StdioPipes { stdin, stdout, stderr, .. } = self.pipes;
+        [stdin.as_fd(), stdout.as_fd(), stderr.as_ref().unwrap_or(stdout).as_fd()]
+    }
+}
+
 /// Starts the leader. Returns the leader's identity, and the reporter for its end.
 fn start_leader(
     task: &TaskState,
     environment: &[CString],
-    pipes: &StdioPipes,
-    proxy: Option<&OwnedFd>,
-    can_mark: bool,
+    surroundings: &LeaderSurroundings<'_>,
 ) -> io::Result<(LeaderRef, LeaderReporter)> {
     let spec = &task.spec;
+    let LeaderSurroundings { pipes, proxy, can_mark, .. } = surroundings;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
@@ -427,7 +490,6 @@ fn start_leader(
     }
     let confinement =
         policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
-    let stderr = pipes.stderr.as_ref().unwrap_or(&pipes.stdout);
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&ShellCommand>|
@@ -438,7 +500,8 @@ fn start_leader(
             program,
             environment,
             cwd: cwd.as_fd(),
-            stdio: [pipes.stdin.as_fd(), pipes.stdout.as_fd(), stderr.as_fd()],
+            stdio: surroundings.stdio(),
+            controls_terminal: surroundings.terminal.is_some(),
             inherited_fds: &inherited,
             birthmark: can_mark.then(|| spec.task_id.birthmark()),
             cgroup: group.as_ref().map(AsFd::as_fd),

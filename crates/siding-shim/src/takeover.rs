@@ -34,6 +34,7 @@ use crate::splice_store;
 use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
+use crate::terminal::TaskTerminal;
 
 /// Maximum wait for the next command of a batch, in milliseconds. The starter sends the commands
 /// one after another without a pause.
@@ -132,9 +133,17 @@ fn take_over(
         .map_err(|error| failed_to("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
     let mut state = replayed.state;
-    let output = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
+    let mut output = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
+    let terminal = match &state.terminal {
+        Some(terminal) => TaskTerminal::take_over(terminal, runtime_dir)
+            .map_err(failed_to("receive the terminal from its holder"))?,
+        None => None,
+    };
+    if let Some(terminal) = &terminal {
+        output.set_terminal(terminal.output().map_err(failed_to("duplicate the terminal"))?);
+    }
     let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
     // The socket is created before the record: a client that reads in the journal which shim
     // supervises the task must be able to connect to it.
@@ -163,7 +172,7 @@ fn take_over(
     // No proxy is started. If the task had one, that proxy ended with the dead shim, and the task
     // reaches no remote host from then on.
     let supervisor = TaskSupervisor::new(record, output, tree, Clients::new(listener), lease);
-    Ok(supervisor.with_readiness(readiness))
+    Ok(supervisor.with_readiness(readiness).with_terminal(terminal))
 }
 
 /// Returns the processes that the starter of this shim has found. Returns no processes if the

@@ -10,6 +10,7 @@ mod checks;
 mod closing;
 mod requests;
 mod resume;
+mod terminal_requests;
 
 use std::os::fd::OwnedFd;
 
@@ -36,6 +37,7 @@ use crate::resource_monitor::ResourceMonitor;
 use crate::shell_command::{LeaderReporter, ShellReport};
 use crate::stall::StallWatch;
 use crate::task_record::TaskRecord;
+use crate::terminal::TaskTerminal;
 use crate::tree_kill::TreeKill;
 
 /// One task with the components that observe it.
@@ -51,6 +53,8 @@ pub(crate) struct TaskSupervisor {
     /// it. `None` after that, after a takeover, and for a task whose input is not a pipe.
     stdin: Option<OwnedFd>,
     proxy: ProxyHandle,
+    /// The task's terminal; `None` for a task without one, and if a takeover found it hung up.
+    terminal: Option<TaskTerminal>,
     clients: Clients,
     lease: Lease,
     deadline_notice: DeadlineNoticeTimer,
@@ -90,6 +94,7 @@ impl TaskSupervisor {
             reporter: LeaderReporter::Silent,
             stdin: None,
             proxy: ProxyHandle::default(),
+            terminal: None,
             clients,
             lease,
             deadline_notice: DeadlineNoticeTimer::default(),
@@ -113,6 +118,11 @@ impl TaskSupervisor {
     /// Adds the conditions of the task's readiness.
     pub(crate) fn with_readiness(self, readiness: ReadinessProbe) -> Self {
         Self { readiness, ..self }
+    }
+
+    /// Adds the task's terminal.
+    pub(crate) fn with_terminal(self, terminal: Option<TaskTerminal>) -> Self {
+        Self { terminal, ..self }
     }
 
     /// Adds a client that is already connected.
@@ -143,6 +153,7 @@ impl TaskSupervisor {
                 continue;
             }
             self.record_near_deadline(now);
+            self.return_idle_terminal(now);
             self.poll_output(now);
             used_memory |= self.check_readiness(now);
             used_memory |= self.check_stall(now);
@@ -176,6 +187,7 @@ impl TaskSupervisor {
             self.tree.wake_at(),
             self.readiness.wake_at(self.task.state()),
             self.clients.wake_at(),
+            self.terminal.as_ref().and_then(TaskTerminal::wake_at),
         ];
         wake_at.into_iter().flatten().min()
     }
@@ -270,6 +282,7 @@ impl TaskSupervisor {
         if self.clients.remove_disconnected() && self.task.is_live() {
             self.handle_event(&TaskEvent::Placed { why: BackgroundReason::User });
         }
+        self.return_terminal_of_disconnected();
     }
 
     /// Processes new output: restarts the measurement of the silence, records a failed write, scans
@@ -281,6 +294,7 @@ impl TaskSupervisor {
             self.record(vec![Record::OutputLost { at, from, error: error.to_string() }]);
         }
         self.readiness.scan_output(self.task.dir());
+        self.answer_terminal_queries();
         self.clients.notify_output_grown(self.output.bytes());
     }
 
@@ -426,6 +440,9 @@ impl TaskSupervisor {
         failpoints::pause_at("ended");
         self.clients.notify_ended();
         failpoints::pause_at("notified");
+        if let Some(terminal) = self.terminal.take() {
+            terminal.close();
+        }
         self.task.close();
     }
 }

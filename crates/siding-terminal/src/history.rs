@@ -1,7 +1,7 @@
 //! The sizes of a terminal over time.
 
 use serde::{Deserialize, Serialize};
-use siding_model::terminal::TerminalSize;
+use siding_model::terminal::{TerminalSize, TerminalState};
 
 /// The sizes of a task's terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,6 +10,12 @@ pub struct TerminalHistory {
     pub initial: TerminalSize,
     /// Later sizes in their order, each with the offset of the output from which it applies.
     pub resizes: Vec<(u64, TerminalSize)>,
+}
+
+impl From<&TerminalState> for TerminalHistory {
+    fn from(state: &TerminalState) -> Self {
+        Self { initial: state.initial_size, resizes: state.resizes.clone() }
+    }
 }
 
 impl TerminalHistory {

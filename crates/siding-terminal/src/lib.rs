@@ -9,7 +9,8 @@
 //!                                          └ vt100: the cells ─ Screen ─ text, JSON, conditions
 //! ```
 //!
-//! Everything except [`TerminalReplay`] is pure. No input can make the emulator panic, and its
+//! [`LiveTerminal`] adds the keys, and the wait for their effect, through the shim of a running
+//! task. Everything except these two is pure. No input can make the emulator panic, and its
 //! memory depends on the size of the terminal and not on the input.
 
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ mod condition;
 mod emulator;
 mod history;
 mod interpreter;
+mod live;
 mod replay;
 mod restore;
 mod saved_state;
@@ -33,6 +35,7 @@ mod view;
 pub use condition::{ScreenCondition, ScreenConditionError};
 pub use emulator::{Emulator, SCROLLBACK_ROWS};
 pub use history::TerminalHistory;
+pub use live::{IDLE_MS, LiveTerminal, LiveTerminalError, TerminalCondition, TerminalWaitEnd};
 pub use replay::TerminalReplay;
 pub use screen::{CursorShape, Screen, ScreenCursor, StyledRun};
 pub use text::{format_changes, format_screen};

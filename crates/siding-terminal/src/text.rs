@@ -25,8 +25,8 @@ pub fn format_screen(screen: &Screen) -> String {
     out
 }
 
-/// Formats what has changed between two screens: each changed row after its number, which starts at
-/// 1. Rows that only moved up are counted instead of repeated. Returns the whole screen as
+/// Formats what has changed between two screens: each changed row after its number, where the first
+/// row has the number 1. Rows that only moved up are counted instead of repeated. Returns the whole screen as
 /// [`format_screen`] does if more than half of its rows changed, or if it has another size.
 #[must_use]
 pub fn format_changes(before: &Screen, after: &Screen) -> String {

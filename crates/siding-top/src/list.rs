@@ -86,7 +86,7 @@ pub(crate) struct TaskTotals {
 
 impl TaskTotals {
     /// Returns the number of all tasks.
-    pub(crate) const fn all(self) -> usize {
+    pub(crate) const fn task_count(self) -> usize {
         self.running + self.queued + self.ended
     }
 }

@@ -71,7 +71,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // The shim does not need the screen, so an idle task with a terminal has no emulator.
+        // The shim computes a screen only to answer a query for the cursor, and keeps none.
         name: "siding-terminal",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: BANNED_IN_SHIM_AND_CORE,
@@ -85,7 +85,7 @@ const CRATE_RULES: &[CrateRule] = &[
     },
     CrateRule {
         name: "siding-shim",
-        allowed_crates: &["siding-core", "siding-model"],
+        allowed_crates: &["siding-core", "siding-model", "siding-terminal"],
         banned_packages: BANNED_IN_SHIM_AND_CORE,
         may_call_os: false,
     },

@@ -33,6 +33,7 @@ use siding_model::outcome::{BackgroundReason, Outcome};
 use siding_model::signal::Signal;
 use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
+use siding_model::terminal::TerminalSize;
 use siding_model::wait::Condition;
 
 use crate::context::{self, Task};
@@ -125,6 +126,13 @@ pub(crate) struct Args {
     /// text that `siding input` writes), or the path of a FILE (`./pipe` for a file with such a name)
     #[arg(long, value_name = "FROM", default_value = "auto", value_parser = stdin_source::parse)]
     stdin: StdinSource,
+    /// Give the command a terminal of its own, for programs that ask, draw or need one: `siding
+    /// screen` shows it, `siding keys` types into it, `siding attach` connects a person's terminal
+    #[arg(long, conflicts_with = "stdin")]
+    pub(super) pty: bool,
+    /// Size of the terminal with --pty, as COLUMNSxROWS (default: 80x24; at a terminal its size)
+    #[arg(long, value_name = "SIZE", requires = "pty")]
+    size: Option<TerminalSize>,
     /// Action on processes that outlive the shell: `linger` or `reap` (default: on_leader_exit,
     /// linger)
     #[arg(long, value_name = "WHAT")]

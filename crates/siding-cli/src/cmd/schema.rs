@@ -14,11 +14,13 @@ use siding_model::activity::ActivityReport;
 use siding_model::evidence::WhyView;
 use siding_model::history::{RunView, StatsView};
 use siding_model::notice::NoticeView;
-use siding_model::task_view::{TaskView, WaitView};
+use siding_model::task_view::{ScreenView, TaskView, WaitView};
 use siding_model::timeline::Timeline;
 use siding_workflow::WorkflowView;
 
-use super::{adopt, config, doctor, executors, guard, input, install, output, reap, rm, session};
+use super::{
+    adopt, config, doctor, executors, guard, input, install, keys, output, reap, rm, session,
+};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -77,7 +79,7 @@ const fn json_output<T: JsonSchema>(name: &'static str, printed_by: &'static str
 }
 
 /// Every JSON output, sorted by name.
-const OUTPUTS: [JsonOutput; 27] = [
+const OUTPUTS: [JsonOutput; 29] = [
     json_output::<adopt::AdoptView>("adopt", "adopt"),
     json_output::<AgentReport>("agent", "agent --output-format json"),
     json_output::<StreamLine<'_>>("agent_stream", "agent --output-format stream-json: each line"),
@@ -90,12 +92,14 @@ const OUTPUTS: [JsonOutput; 27] = [
     json_output::<ExampleResults>("guard_test", "guard test"),
     json_output::<RunView>("history", "history: each"),
     json_output::<input::InputView>("input", "input"),
+    json_output::<keys::KeysView>("keys", "keys"),
     json_output::<install::InstallReport>("install", "install, uninstall"),
     json_output::<NoticeView>("notice", "notices: each"),
     json_output::<output::view::OutputView>("output", "output"),
     json_output::<reap::ReapReport<'_>>("reap", "reap"),
     json_output::<rm::RemovalView>("removal", "rm: each"),
     json_output::<ActivityReport>("report", "report"),
+    json_output::<ScreenView>("screen", "screen"),
     json_output::<session::SessionView>("session", "session open; session list: each"),
     json_output::<session::close::CloseReport>("session_close", "session close"),
     json_output::<config::show::SettingView>("setting", "config show: each; config get"),

@@ -20,7 +20,7 @@ use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, procfs};
 
-use other_task::is_shim_of_other_task;
+use other_task::{is_shim_of_other_task, is_terminal_holder};
 
 pub use other_task::{is_of_other_task, is_of_other_task_by_status};
 pub use rate_limited_scan::RateLimitedScan;
@@ -57,7 +57,7 @@ impl BirthmarkScan {
     /// tasks.
     #[must_use]
     pub fn scan_for(root: &StateDir, id: TaskId, except: i32) -> Self {
-        Self::scan(|pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid))
+        Self::scan(|pid, task| task == id && pid != except && is_member(root, id, pid))
     }
 
     /// Returns whether every process could be inspected. If not, the absence of a process proves
@@ -102,7 +102,7 @@ impl SharedScan {
     pub fn processes_of(&self, root: &StateDir, task: &TaskState) -> io::Result<Vec<ProcRef>> {
         let id = task.spec.task_id;
         let mut marked = self.marked_processes(id, task.started)?;
-        marked.retain(|process| !is_shim_of_other_task(root, id, process.pid));
+        marked.retain(|process| is_member(root, id, process.pid));
         Ok(add_cgroup_members(root, task, marked))
     }
 
@@ -172,13 +172,18 @@ pub fn hold_processes(
         |pid| group.is_some_and(|group| group.contains(pid) && !is_of_other_task(root, mark, pid));
     let is_member = |held: &PidFd| {
         let pid = held.process.pid;
-        let is_marked =
-            || procfs::birthmark(pid) == Some(mark) && !is_shim_of_other_task(root, id, pid);
+        let is_marked = || procfs::birthmark(pid) == Some(mark) && is_member(root, id, pid);
         // PidFd::open has compared the start time, so both checks concern the recorded process
         // unless it has died.
         (is_marked() || is_grouped(pid)) && !held.is_dead()
     };
     known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
+}
+
+/// Returns whether a process with the birthmark of a task is a process of its command: not the shim
+/// of another task, and not the holder of the task's terminal.
+fn is_member(root: &StateDir, id: TaskId, pid: i32) -> bool {
+    !is_shim_of_other_task(root, id, pid) && !is_terminal_holder(root, id, pid)
 }
 
 /// Returns whether exactly this process is alive. A process whose main thread has exited looks like
@@ -214,7 +219,7 @@ impl HeldProcesses {
         let id = task.spec.task_id;
         let mut grip = Self::default();
         let is_whole = scan_all(
-            |pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid),
+            |pid, task| task == id && pid != except && is_member(root, id, pid),
             |_, seen| match seen {
                 ScannedProcess::Held(held) => grip.insert(held, most),
                 ScannedProcess::Unheld(_) => grip.has_more = true,

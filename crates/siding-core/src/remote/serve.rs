@@ -410,6 +410,10 @@ impl<'r> Follower<'r> {
                 // The journal has the content of these messages.
                 ShimMessage::Why { .. }
                 | ShimMessage::Usage { .. }
+                | ShimMessage::Terminal { .. }
+                | ShimMessage::TerminalWritten { .. }
+                | ShimMessage::KeysRefused { .. }
+                | ShimMessage::OutputDiffers { .. }
                 | ShimMessage::Done
                 | ShimMessage::Refused { .. }
                 | ShimMessage::CannotStart { .. } => {}

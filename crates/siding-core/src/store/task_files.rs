@@ -22,6 +22,9 @@ pub const FETCH_LOCK_FILE: &str = "fetch.lock";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the
 /// FIFO and the output file while a burst of output is stored.
 pub const SPLICE_MARKER_FILE: &str = "inflight";
+/// Name of the socket next to [`SOCKET_NAME`] on which the holder of the task's terminal hands it to
+/// another shim.
+pub const TERMINAL_SOCKET: &str = "tty";
 /// Name of the splice marker in tasks of a format before [`FORMAT_WITH_LIMIT_KIND`].
 pub(super) const OLD_SPLICE_MARKER_FILE: &str = "taking";
 /// Name of the file with the state of the task's terminal at one offset of the output, which

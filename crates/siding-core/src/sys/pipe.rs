@@ -48,6 +48,25 @@ pub fn splice_to_file(
     }
 }
 
+/// Moves at most `most` bytes of a terminal's output into a pipe (splice(2)). `master` must not block.
+/// Even when this process is killed meanwhile, each byte is either still in the terminal or in the
+/// pipe. Returns the number of bytes moved.
+///
+/// # Errors
+///
+/// The I/O error of the system call: `EAGAIN` if there is no output or the pipe is full, `EIO` if
+/// there is no output and no process has the terminal open, `EINVAL` before Linux 5.12, whose
+/// terminals do not support splice(2).
+pub fn splice_from_terminal(master: impl AsFd, pipe: impl AsFd, most: usize) -> io::Result<usize> {
+    let how = rustix::pipe::SpliceFlags::NONBLOCK;
+    loop {
+        match rustix::pipe::splice(&master, None, &pipe, None, most, how) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
 /// Creates a pipe, and returns its read end and its write end. Neither end blocks.
 ///
 /// # Errors

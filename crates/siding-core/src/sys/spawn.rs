@@ -95,6 +95,8 @@ pub struct Leader<'a> {
     pub cwd: BorrowedFd<'a>,
     /// The descriptors that become 0, 1 and 2. Their own numbers must be above 2.
     pub stdio: [BorrowedFd<'a>; 3],
+    /// Whether the standard input is a terminal that becomes the leader's controlling terminal.
+    pub controls_terminal: bool,
     /// Descriptors that the leader inherits under their present numbers.
     pub inherited_fds: &'a [BorrowedFd<'a>],
     /// The birthmark, if one can be set.
@@ -115,6 +117,7 @@ struct LeaderArgs<'a> {
     environment: Vec<*const c_char>,
     cwd: RawFd,
     stdio: [RawFd; 3],
+    controls_terminal: bool,
     inherited_fds: Vec<RawFd>,
     birthmark: Option<u64>,
     /// The control group that the leader enters by itself, if it was not created there.
@@ -162,6 +165,7 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
         environment: c_pointers(leader.environment),
         cwd: leader.cwd.as_raw_fd(),
         stdio: leader.stdio.map(|fd| fd.as_raw_fd()),
+        controls_terminal: leader.controls_terminal,
         inherited_fds: leader.inherited_fds.iter().map(AsRawFd::as_raw_fd).collect(),
         birthmark: leader.birthmark.map(|mark| mark.0),
         cgroup: None,
@@ -226,7 +230,12 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
             libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit);
         }
         prefer_for_oom();
-        if libc::fchdir(args.cwd) != 0 || !set_up_stdio(args.stdio) {
+        if libc::fchdir(args.cwd) != 0
+            || !set_up_stdio(args.stdio)
+            // A session leader without a terminal takes the terminal of no other session
+            // (ioctl_tty(2)), so the argument that would take it by force is 0.
+            || (args.controls_terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) != 0)
+        {
             return exit_with_errno(&mut args.errno);
         }
         if let Some(confinement) = args.net_sandbox
@@ -337,6 +346,7 @@ mod tests {
             environment: Vec::new(),
             cwd: -1,
             stdio: [-1; 3],
+            controls_terminal: false,
             inherited_fds: Vec::new(),
             birthmark: None,
             cgroup: None,

@@ -63,6 +63,19 @@ impl KeyMode {
         })
     }
 
+    /// Switches the echo of the terminal behind a descriptor off; whole lines are read and keys remain
+    /// signals, as for a password.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call, `ENOTTY` if the descriptor is not a terminal.
+    pub fn enter_hidden(terminal: impl AsFd) -> io::Result<Self> {
+        Self::enter(terminal, false, |mode| {
+            mode.local_modes -= LocalModes::ECHO;
+            mode.local_modes |= LocalModes::ICANON | LocalModes::ISIG;
+        })
+    }
+
     fn enter(
         terminal: impl AsFd,
         discards_input: bool,

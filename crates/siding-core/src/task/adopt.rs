@@ -398,6 +398,7 @@ fn adoption_spec(
         same_key: task_id.to_string(),
         duplicate_of: None,
         separate_stderr: false,
+        terminal: None,
         executor: None,
         fetch: None,
         sent_by: None,

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
+use siding_model::terminal::KeysRefusal;
 
 use crate::store::TaskDir;
 use crate::store::task_files::SOCKET_NAME;
@@ -51,6 +52,18 @@ pub enum ShimRequestError {
     Refused {
         /// The reason that the shim gave, as text.
         why: String,
+    },
+    /// The terminal of the task has accepted no byte.
+    #[error("its terminal does not accept the keys at present")]
+    KeysRefused {
+        /// The reason.
+        refusal: KeysRefusal,
+    },
+    /// The output has another length than the request requires, and nothing was written.
+    #[error("its output has changed")]
+    OutputDiffers {
+        /// Length of the output in bytes.
+        bytes: u64,
     },
     /// The shim has exited, was killed, or has disconnected this client.
     #[error("the task's shim has exited")]
@@ -196,6 +209,12 @@ impl ShimConnection {
                 RecvResult::Message(ShimMessage::Done) => return Ok(()),
                 RecvResult::Message(ShimMessage::Refused { why }) => {
                     return Err(ShimRequestError::Refused { why });
+                }
+                RecvResult::Message(ShimMessage::KeysRefused { refusal }) => {
+                    return Err(ShimRequestError::KeysRefused { refusal });
+                }
+                RecvResult::Message(ShimMessage::OutputDiffers { bytes }) => {
+                    return Err(ShimRequestError::OutputDiffers { bytes });
                 }
                 RecvResult::Message(message) => seen(message),
                 RecvResult::TimedOut => {

@@ -251,6 +251,8 @@ fn pending_stop(watch: &TaskWatch<'_>, error: &ShimRequestError) -> Option<Watch
     let why = match error {
         ShimRequestError::Refused { why } => why.clone(),
         ShimRequestError::TimedOut { .. }
+        | ShimRequestError::KeysRefused { .. }
+        | ShimRequestError::OutputDiffers { .. }
         | ShimRequestError::Disconnected
         | ShimRequestError::Io(_) => {
             "its machine has not confirmed it; the stop is recorded, and is requested again over \

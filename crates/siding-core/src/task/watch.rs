@@ -291,6 +291,37 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
+    /// Sends a request and waits until the shim has carried it out. Messages other than responses
+    /// that arrive meanwhile are passed to `seen`. If the shim dies before its reply, the request is
+    /// not repeated, because it may have been carried out; the next request reaches its successor.
+    /// Returns `Ok(false)` if the task has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`]; with [`ShimRequestError::Disconnected`] if the shim died before its reply.
+    pub fn request_once(
+        &mut self,
+        request: &ShimRequest,
+        timeout_ms: u64,
+        seen: impl FnMut(ShimMessage),
+    ) -> Result<bool, WatchError> {
+        self.continue_shim()?;
+        let Some(link) = &self.connection else { return Ok(false) };
+        match link.request(request, timeout_ms, seen) {
+            Ok(()) => Ok(true),
+            Err(source) => {
+                if matches!(source, ShimRequestError::Disconnected) {
+                    self.connection = None;
+                    self.reconnect()?;
+                    if self.is_finished() {
+                        return Ok(false);
+                    }
+                }
+                Err(WatchError::Ask { id: self.id, source })
+            }
+        }
+    }
+
     /// Requests the move of the task to the background. The shim decides: if the task has already
     /// ended, the request changes nothing.
     ///

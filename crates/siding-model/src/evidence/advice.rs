@@ -51,10 +51,16 @@ impl Diagnosis {
 
     fn input_advice(&self, id: TaskId, stdin: StdinMode) -> String {
         if self.prompt == Some(Prompt::Password) {
-            return format!(
-                "It asks for a password, which only the user can enter: ask the user, or end it \
-                 with `siding stop {id}`."
-            );
+            return match stdin {
+                StdinMode::Terminal => format!(
+                    "It asks for a password, which only the user can enter, with `siding answer \
+                     {id}`; `siding stop {id}` ends the task."
+                ),
+                StdinMode::Null | StdinMode::Pipe | StdinMode::Inherit => format!(
+                    "It asks for a password, which only the user can enter: ask the user, or end \
+                     it with `siding stop {id}`."
+                ),
+            };
         }
         match (self.input_channel, stdin) {
             (Some(FdObject::TaskStdin), StdinMode::Pipe) => format!(
@@ -64,6 +70,10 @@ impl Diagnosis {
             (_, StdinMode::Pipe) if self.input_channel.is_none() => format!(
                 "Its last line asks for something: answer with `siding input {id} TEXT`, or end \
                  it with `siding stop {id}`."
+            ),
+            (_, StdinMode::Terminal) => format!(
+                "It waits for input from its terminal: `siding screen {id}` shows the question, \
+                 `siding keys {id} TEXT Enter` answers it, and `siding stop {id}` ends the task."
             ),
             (_, StdinMode::Null | StdinMode::Pipe | StdinMode::Inherit) => format!(
                 "It waits for input from a terminal without a user: end it with `siding stop {id}` \

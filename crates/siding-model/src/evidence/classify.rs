@@ -3,6 +3,7 @@
 use super::sample::{
     BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts, ThreadState,
 };
+use crate::terminal::ReaderFact;
 
 /// The activity of a process. The variants are ordered from the best explanation of a task's
 /// silence to the worst. The activity of a process that is not stopped is that of the thread whose
@@ -115,6 +116,47 @@ pub(super) fn classify_sample(sample: &TaskSample) -> Vec<ClassifiedProcess<'_>>
         [Some(first), works]
     };
     sample.processes.iter().flat_map(both).flatten().collect()
+}
+
+/// The process in the foreground of a terminal that waits for typed input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalReader {
+    /// No process of the foreground process group waits for input.
+    None,
+    /// This process does.
+    Found(ReaderFact),
+    /// Unknown: the kernel does not let siding see what a process of the group waits for.
+    Hidden,
+}
+
+/// Returns the process in the foreground of its terminal that waits for typed input: it is blocked
+/// in a read of a terminal, or in a wait for several objects that include one.
+#[must_use]
+pub fn find_terminal_reader(sample: &TaskSample) -> TerminalReader {
+    let foreground =
+        sample.processes.iter().filter(|one| one.has_terminal && !one.is_in_terminal_background);
+    let mut reader = TerminalReader::None;
+    for process in foreground {
+        let classified = classify_process(sample, process);
+        if matches!(
+            classified.activity,
+            ProcessActivity::ReadingInput | ProcessActivity::PollingInput
+        ) {
+            let is_in_read = classified.thread.is_some_and(is_in_read);
+            return TerminalReader::Found(ReaderFact { process: process.process, is_in_read });
+        }
+        if classified.activity == ProcessActivity::Denied {
+            reader = TerminalReader::Hidden;
+        }
+    }
+    reader
+}
+
+fn is_in_read(thread: &ThreadFacts) -> bool {
+    match &thread.state {
+        ThreadState::Blocked(blocked) => blocked.call == BlockingCall::Read,
+        ThreadState::Running | ThreadState::Denied | ThreadState::Hidden => false,
+    }
 }
 
 fn classify_process<'s>(

@@ -252,6 +252,7 @@ impl Tally {
             | Record::Resumed { .. }
             | Record::Expiring { .. }
             | Record::Remote(_)
+            | Record::Terminal(_)
             | Record::Ready(_)
             | Record::Closed(_) => {}
         }

@@ -351,6 +351,8 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         | Record::Resumed { .. }
         // An interrupted connection is a state of the task, which lists show.
         | Record::Remote(_)
+        // The answers to the keys of an agent report the state of the terminal.
+        | Record::Terminal(_)
         // Output readers report lost output.
         | Record::OutputLost { .. }
         // The notice comes from the event that ended the task.

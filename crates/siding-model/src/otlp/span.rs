@@ -224,6 +224,7 @@ fn span_event(record: &Record) -> Option<(MonotonicMs, SpanEvent)> {
         | Record::Matched { .. }
         | Record::Expiring { .. }
         | Record::Remote(_)
+        | Record::Terminal(_)
         | Record::Closed(_) => return None,
     };
     Some((at, SpanEvent { name, attributes }))

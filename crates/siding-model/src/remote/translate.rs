@@ -43,6 +43,10 @@ pub fn local_record(clock: RemoteClock, record: Record) -> Option<Record> {
             Record::Ready(ready)
         }
         Record::Denied { at, host } => Record::Denied { at: clock.to_local(at), host },
+        Record::Terminal(event) => {
+            let at = clock.to_local(event.time());
+            Record::Terminal(event.with_time(at))
+        }
         Record::Closed(mut closed) => {
             closed.at = clock.to_local(closed.at);
             closed.wall = clock.to_local_wall(closed.wall);

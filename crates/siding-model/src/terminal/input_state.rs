@@ -110,6 +110,21 @@ pub enum KeysRefusal {
     NoTerminal,
 }
 
+impl KeysRefusal {
+    /// Returns the time since which a person has the terminal, in milliseconds; `None` for another
+    /// refusal.
+    #[must_use]
+    pub const fn taken_for_ms(&self) -> Option<u64> {
+        match self {
+            Self::PersonHasTerminal { since_ms } => Some(*since_ms),
+            Self::ScreenChanged { .. }
+            | Self::SecretRequested { .. }
+            | Self::Ended
+            | Self::NoTerminal => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -128,6 +128,7 @@ fn record_time(record: &Record) -> Option<MonotonicMs> {
         Record::Limit(breach) => Some(breach.at),
         Record::Ready(ready) => Some(ready.at),
         Record::Remote(event) => Some(event.time()),
+        Record::Terminal(event) => Some(event.time()),
         Record::Accepted(_) | Record::Closed(_) => None,
     }
 }
@@ -153,9 +154,11 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MarkKind, Stri
         Record::Denied { host, .. } => Some((MarkKind::Limit, format!("refused: {host}"))),
         Record::Expiring { .. } => Some((MarkKind::Expiring, "the deadline was near".to_owned())),
         Record::Ready(ready) => Some((MarkKind::Ready, ready.describe(state.started))),
-        Record::Resumed { .. } | Record::Remote(_) | Record::Accepted(_) | Record::Closed(_) => {
-            None
-        }
+        Record::Resumed { .. }
+        | Record::Remote(_)
+        | Record::Terminal(_)
+        | Record::Accepted(_)
+        | Record::Closed(_) => None,
     }
 }
 

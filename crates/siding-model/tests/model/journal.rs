@@ -137,6 +137,7 @@ fn last_record_time(records: &[Record]) -> MonotonicMs {
             | Record::Ready(_)
             | Record::Denied { .. }
             | Record::Remote(_)
+            | Record::Terminal(_)
             | Record::Closed(_),
         )
         | None => STARTED,

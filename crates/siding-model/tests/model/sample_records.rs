@@ -56,6 +56,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
         separate_stderr: false,
+        terminal: None,
         executor: None,
         fetch: None,
         sent_by: None,

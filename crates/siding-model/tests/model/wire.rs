@@ -8,6 +8,9 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 use siding_model::signal::Signal;
+use siding_model::terminal::{
+    KeysRefusal, TerminalFacts, TerminalInput, TerminalSize, TerminalUser,
+};
 
 use crate::{random_histories, sample_records};
 
@@ -27,6 +30,15 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::InputWritten { by: Some(by.clone()) },
         ShimRequest::CloseStdin { by: None },
         ShimRequest::CloseStdin { by: Some(by.clone()) },
+        ShimRequest::TerminalWrite {
+            bytes: vec![0, 255],
+            user: TerminalUser::Person,
+            by: by.clone(),
+            if_output: None,
+        },
+        ShimRequest::TerminalResize { size: TerminalSize::DEFAULT },
+        ShimRequest::TerminalReturn,
+        ShimRequest::Terminal,
         ShimRequest::Why,
         ShimRequest::Usage,
         ShimRequest::Ping,
@@ -42,12 +54,27 @@ fn requests() -> Vec<ShimRequest> {
             | ShimRequest::Extend { .. }
             | ShimRequest::InputWritten { .. }
             | ShimRequest::CloseStdin { .. }
+            | ShimRequest::TerminalWrite { .. }
+            | ShimRequest::TerminalResize { .. }
+            | ShimRequest::TerminalReturn
+            | ShimRequest::Terminal
             | ShimRequest::Why
             | ShimRequest::Usage
             | ShimRequest::Ping => {}
         }
     }
     requests
+}
+
+fn terminal_facts() -> TerminalFacts {
+    TerminalFacts {
+        output_bytes: u64::MAX,
+        size: TerminalSize::DEFAULT,
+        input: TerminalInput { echo: false, canonical: true, reader: None },
+        is_reader_hidden: true,
+        has_unread_input: true,
+        taken_for_ms: Some(12_000),
+    }
 }
 
 fn messages() -> Vec<ShimMessage> {
@@ -58,6 +85,10 @@ fn messages() -> Vec<ShimMessage> {
         ShimMessage::Output { bytes: u64::MAX },
         ShimMessage::Why { evidence: Box::new(sample_records::stall_record(50_000).evidence) },
         ShimMessage::Usage { peaks: PeakUsage::default() },
+        ShimMessage::Terminal { facts: terminal_facts() },
+        ShimMessage::TerminalWritten { accepted: 7 },
+        ShimMessage::KeysRefused { refusal: KeysRefusal::NoTerminal },
+        ShimMessage::OutputDiffers { bytes: 7 },
         ShimMessage::Done,
         ShimMessage::Refused { why: "it is being stopped already".to_owned() },
         ShimMessage::CannotStart { doing: "make the output".to_owned(), errno: 28 },
@@ -68,6 +99,10 @@ fn messages() -> Vec<ShimMessage> {
             | ShimMessage::Output { .. }
             | ShimMessage::Why { .. }
             | ShimMessage::Usage { .. }
+            | ShimMessage::Terminal { .. }
+            | ShimMessage::TerminalWritten { .. }
+            | ShimMessage::KeysRefused { .. }
+            | ShimMessage::OutputDiffers { .. }
             | ShimMessage::Done
             | ShimMessage::Refused { .. }
             | ShimMessage::CannotStart { .. } => {}

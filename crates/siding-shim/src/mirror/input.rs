@@ -59,7 +59,7 @@ impl MirrorInput {
         dir: BorrowedFd<'_>,
     ) -> io::Result<Option<Self>> {
         let (source, keepalive) = match mode {
-            StdinMode::Null => return Ok(None),
+            StdinMode::Null | StdinMode::Terminal => return Ok(None),
             StdinMode::Pipe => {
                 file::create_fifo(dir, INPUT_FIFO)?;
                 let fd = file::open_at(dir, INPUT_FIFO, file::OpenMode::Read)?;
@@ -83,7 +83,7 @@ impl MirrorInput {
         dir: BorrowedFd<'_>,
     ) -> Option<Self> {
         match mode {
-            StdinMode::Null => None,
+            StdinMode::Null | StdinMode::Terminal => None,
             StdinMode::Pipe | StdinMode::Inherit => {
                 let _already_removed = file::remove(dir, INPUT_FIFO);
                 let sender = InputSender::without_source(is_loss_recorded);

@@ -143,6 +143,7 @@ fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
 const fn remote_stdin(local: StdinMode) -> StdinMode {
     match local {
         StdinMode::Null => StdinMode::Null,
+        StdinMode::Terminal => StdinMode::Terminal,
         StdinMode::Pipe | StdinMode::Inherit => StdinMode::Pipe,
     }
 }

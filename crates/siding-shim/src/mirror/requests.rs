@@ -45,6 +45,10 @@ impl Mirror {
             }
             ShimRequest::Release { .. }
             | ShimRequest::Extend { .. }
+            | ShimRequest::TerminalWrite { .. }
+            | ShimRequest::TerminalResize { .. }
+            | ShimRequest::TerminalReturn
+            | ShimRequest::Terminal
             | ShimRequest::Why
             | ShimRequest::Usage => return self.forward(id, request),
         }

@@ -4,6 +4,7 @@ use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::TaskSupervisor;
+use super::terminal_requests::TerminalWrite;
 use crate::clients::{ClientId, STDIN_CLOSED};
 use crate::task_context::TaskContext;
 
@@ -34,6 +35,18 @@ impl TaskSupervisor {
                     ShimMessage::Done
                 }
                 None => ShimMessage::Refused { why: STDIN_CLOSED.to_owned() },
+            },
+            ShimRequest::TerminalWrite { bytes, user, by, if_output } => {
+                self.write_terminal(id, TerminalWrite { bytes, user, by, if_output })
+            }
+            ShimRequest::TerminalResize { size } => self.resize_terminal(size),
+            ShimRequest::TerminalReturn => self.return_terminal_of(id),
+            ShimRequest::Terminal => match self.terminal_facts() {
+                Ok(facts) => {
+                    self.clients.send_message(id, &ShimMessage::Terminal { facts });
+                    ShimMessage::Done
+                }
+                Err(refused) => refused,
             },
             ShimRequest::Why => {
                 self.clients.await_evidence(id);

@@ -62,10 +62,8 @@ impl vte::Perform for Interpreter {
     fn csi_dispatch(&mut self, params: &Params, intermediates: &[u8], _ignore: bool, action: char) {
         match (intermediates, action) {
             ([], 'm') => self.set_style(params),
-            ([], 'h' | 'l') => {
-                if params.iter().any(|param| param == [4]) {
-                    self.control.insert_mode = action == 'h';
-                }
+            ([], 'h' | 'l') if params.iter().any(|param| param == [4]) => {
+                self.control.insert_mode = action == 'h';
             }
             ([], _) => self.run_function(params, action),
             ([b'?'], 'h' | 'l') => {

@@ -61,7 +61,7 @@ fn draw_title(app: &App, canvas: &mut Canvas) {
     if !app.options.filter.is_empty() {
         let filter = one_line(&app.options.filter, FILTER_COLUMNS);
         spans.push((Tone::Strong, format!("  /{filter}")));
-        let (listed, all) = (app.list.task_count(), totals.all());
+        let (listed, all) = (app.list.task_count(), totals.task_count());
         spans.push((Tone::Faint, format!(": {listed} of {all} tasks")));
     }
     let mut note = format!("  by {}", app.options.sort.as_str());

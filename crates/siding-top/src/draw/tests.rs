@@ -54,7 +54,7 @@ fn queued_tasks_are_counted_apart() {
     let totals = TaskTotals { needing: 0, running: 3, queued: 2, ended: 1 };
     app.set_groups(vec![sample_group(None)], totals);
     assert_eq!(drawn(&mut app)[0], "siding top  3 running  2 queued  1 ended  by time");
-    assert_eq!(totals.all(), 6);
+    assert_eq!(totals.task_count(), 6);
 }
 
 #[test]

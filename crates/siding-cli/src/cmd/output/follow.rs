@@ -130,6 +130,10 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
             | ShimMessage::Refused { .. }
             | ShimMessage::Why { .. }
             | ShimMessage::Usage { .. }
+            | ShimMessage::Terminal { .. }
+            | ShimMessage::TerminalWritten { .. }
+            | ShimMessage::KeysRefused { .. }
+            | ShimMessage::OutputDiffers { .. }
             | ShimMessage::CannotStart { .. } => {}
         }
     }

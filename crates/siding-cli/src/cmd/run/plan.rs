@@ -8,10 +8,12 @@ use std::time::Duration;
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
-use siding_core::sys::descriptor;
+use siding_core::sys::{descriptor, tty};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
-use siding_core::task::run::{BaseEnvironment, ExecutorChoice, LaunchResult, PreparedTask};
+use siding_core::task::run::{
+    BaseEnvironment, ExecutorChoice, LaunchResult, PreparedTask, TaskStdin,
+};
 use siding_core::task::shim_client::ShimConnection;
 use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
@@ -23,6 +25,7 @@ use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::{StdinMode, TaskCommand};
 use siding_model::task_reference::parse_task_name;
+use siding_model::terminal::TerminalSize;
 
 use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
@@ -102,7 +105,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         (&command, history_directory.as_str()),
         times.budget,
     );
-    let (stdin, stdin_note) = args.stdin.open(is_person)?;
+    let (stdin, stdin_note) = open_stdin(args, is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let name = task_name(args)?;
     let is_remote = executor.is_some();
@@ -117,7 +120,9 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let task = request
         .name(name)
         .stdin(stdin)
-        .separate_stderr(!is_remote && is_person && !args.background && has_two_outputs())
+        .separate_stderr(
+            !is_remote && !args.pty && is_person && !args.background && has_two_outputs(),
+        )
         .executor(executor)
         .fetch(args.copies.fetch_paths())
         .timeout(times.timeout)
@@ -293,11 +298,25 @@ fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorCh
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and
 /// pagers are not turned off.
 const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
-    match (args.env_clear, args.env_plain || is_person) {
+    // A program with a terminal of its own is meant to ask.
+    match (args.env_clear, args.env_plain || args.pty || is_person) {
         (true, _) => BaseEnvironment::Empty,
         (false, true) => BaseEnvironment::Inherited,
         (false, false) => BaseEnvironment::Unattended,
     }
+}
+
+/// Opens the command's standard input. Also returns a note for a person whose input is not passed on.
+fn open_stdin(args: &Args, is_person: bool) -> Result<(TaskStdin, Option<String>), Failure> {
+    if !args.pty {
+        return args.stdin.open(is_person);
+    }
+    let own_size = || {
+        let (columns, rows) = tty::size(io::stdout()).filter(|_| is_person)?;
+        TerminalSize::new(columns, rows).ok()
+    };
+    let size = args.size.or_else(own_size).unwrap_or(TerminalSize::DEFAULT);
+    Ok((TaskStdin::Terminal(size), None))
 }
 
 /// Returns whether standard output and standard error go to different places, as in

@@ -6,6 +6,7 @@ use siding_model::id::{Birthmark, TaskId};
 use crate::processes::siding_process::{SHIM_ARGUMENT, SHIM_NAME};
 use crate::store::StateDir;
 use crate::sys::procfs;
+use crate::sys::terminal_holder::HOLDER_NAME;
 use crate::sys::threads::ProcessStatus;
 
 /// Returns whether a descendant of a task belongs to another task, which `siding run` started
@@ -53,6 +54,17 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
 pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
         && is_recorded_shim_of_other_task(root, own, pid)
+}
+
+/// Returns whether a process with the birthmark of this task is the recorded holder of the task's
+/// terminal, which is no process of the command. A program cannot leave its task by setting a
+/// holder's name for a process, because the journal names the holder.
+pub(super) fn is_terminal_holder(root: &StateDir, task: TaskId, pid: i32) -> bool {
+    procfs::process_name(pid).is_some_and(|name| name.as_bytes() == HOLDER_NAME.to_bytes())
+        && root.task_dir(task).ok().and_then(|dir| dir.read().ok()).is_some_and(|replayed| {
+            let holder = replayed.state.terminal.and_then(|terminal| terminal.holder);
+            holder.is_some() && procfs::identify(pid) == holder
+        })
 }
 
 /// Returns whether a process with a shim's name is the recorded shim of another task.

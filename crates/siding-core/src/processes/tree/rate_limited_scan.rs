@@ -7,7 +7,7 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::process::{MonotonicMs, ProcRef};
 
-use super::{BirthmarkScan, HeldProcesses, add_cgroup_members, is_shim_of_other_task};
+use super::{BirthmarkScan, HeldProcesses, add_cgroup_members, is_member};
 use crate::store::StateDir;
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
@@ -112,7 +112,7 @@ impl RateLimitedScan {
 
     fn scan(&self, root: &StateDir, except: i32) -> BirthmarkScan {
         let tasks = self.tasks.borrow();
-        let is_its = |pid, task| !is_shim_of_other_task(root, task, pid);
+        let is_its = |pid, task| is_member(root, task, pid);
         BirthmarkScan::scan(|pid, task| pid != except && tasks.contains(&task) && is_its(pid, task))
     }
 }

@@ -49,6 +49,9 @@ pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunE
     {
         *place = absolute.into();
     }
+    if spec.terminal.is_some() {
+        add_terminal_variables(&mut variables);
+    }
     add_policy_variables(&spec.net, &mut variables);
     for (name, value) in env {
         set_variable(&mut variables, name, value.as_ref());
@@ -75,6 +78,18 @@ fn base_variables(base: BaseEnvironment) -> Vec<(OsString, OsString)> {
         }
     }
     variables
+}
+
+/// Sets the variables of a command that has a terminal of its own. Those of the request, which are
+/// set later, replace these.
+fn add_terminal_variables(variables: &mut Vec<(OsString, OsString)>) {
+    /// The terminal type whose control sequences siding's screens understand, and which every
+    /// terminal database contains.
+    const TERMINAL_TYPE: &str = "xterm-256color";
+    // These variables describe the terminal of the starter, and some programs believe them more than
+    // the terminal itself.
+    variables.retain(|(name, _)| name != "LINES" && name != "COLUMNS");
+    set_variable(variables, "TERM", TERMINAL_TYPE.as_ref());
 }
 
 /// Sets the variables that programs need under the network policy. The variables of the request,

@@ -293,6 +293,7 @@ impl TaskRequest {
             command,
             cwd: cwd.into(),
             stdin: stdin.mode(),
+            terminal: stdin.terminal_size(),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
             cap_ms: duration_ms(settings.max_elapsed_hard_cap),
@@ -368,6 +369,7 @@ impl TaskRequest {
         match self.stdin {
             TaskStdin::Null => {}
             TaskStdin::Pipe => add("", "stdin"),
+            TaskStdin::Terminal(_) => add("", "terminal"),
             TaskStdin::Inherit(_) => add("stdin", &task_id.to_string()),
         }
         if let Some(executor) = &self.executor {

@@ -70,7 +70,14 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
         Some(ShimMessage::Output { .. }) => ShimEvent::OutputGrown,
         Some(ShimMessage::Done) => ShimEvent::RequestDone,
         Some(ShimMessage::Refused { why }) => ShimEvent::Refused { why },
-        Some(ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => ShimEvent::Nothing,
+        Some(
+            ShimMessage::Why { .. }
+            | ShimMessage::Usage { .. }
+            | ShimMessage::Terminal { .. }
+            | ShimMessage::TerminalWritten { .. }
+            | ShimMessage::KeysRefused { .. }
+            | ShimMessage::OutputDiffers { .. },
+        ) => ShimEvent::Nothing,
         // The record may be the final one, so the journal is read.
         Some(ShimMessage::Record { .. }) => finished_event(watch)?.unwrap_or(ShimEvent::Running),
         // `None` may also mean that a new shim has taken over. Events before the takeover are only

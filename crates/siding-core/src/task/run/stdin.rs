@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::parent_id;
 
 use siding_model::spec::StdinMode;
+use siding_model::terminal::TerminalSize;
 
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 use crate::sys::procfs;
@@ -18,6 +19,8 @@ pub enum TaskStdin {
     Pipe,
     /// This file or pipe, which the command inherits.
     Inherit(OwnedFd),
+    /// A terminal of this size, which is also the command's standard output and standard error.
+    Terminal(TerminalSize),
 }
 
 impl TaskStdin {
@@ -27,14 +30,23 @@ impl TaskStdin {
             Self::Null => StdinMode::Null,
             Self::Pipe => StdinMode::Pipe,
             Self::Inherit(_) => StdinMode::Inherit,
+            Self::Terminal(_) => StdinMode::Terminal,
         }
     }
 
     /// Returns the descriptor that the command inherits.
     pub(super) fn inherited_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Null | Self::Pipe => None,
+            Self::Null | Self::Pipe | Self::Terminal(_) => None,
             Self::Inherit(fd) => Some(fd.as_fd()),
+        }
+    }
+
+    /// Returns the initial size of the command's terminal.
+    pub(super) const fn terminal_size(&self) -> Option<TerminalSize> {
+        match self {
+            Self::Null | Self::Pipe | Self::Inherit(_) => None,
+            Self::Terminal(size) => Some(*size),
         }
     }
 }

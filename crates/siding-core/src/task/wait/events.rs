@@ -111,7 +111,11 @@ impl Waiter<'_> {
                     ShimMessage::Refused { .. }
                     | ShimMessage::CannotStart { .. }
                     | ShimMessage::Why { .. }
-                    | ShimMessage::Usage { .. },
+                    | ShimMessage::Usage { .. }
+                    | ShimMessage::Terminal { .. }
+                    | ShimMessage::TerminalWritten { .. }
+                    | ShimMessage::KeysRefused { .. }
+                    | ShimMessage::OutputDiffers { .. },
                 ) => {}
                 None => break,
             }

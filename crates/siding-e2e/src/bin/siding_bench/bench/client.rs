@@ -113,6 +113,7 @@ impl BenchClient {
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
             separate_stderr: false,
+            terminal: None,
             executor: None,
             fetch: None,
             sent_by: None,

@@ -140,6 +140,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         same_key: format!("{number:016x}"),
         duplicate_of: None,
         separate_stderr: false,
+        terminal: None,
         executor: None,
         fetch: None,
         sent_by: None,

@@ -1,0 +1,156 @@
+//! Pseudoterminals (pty(7)): the terminal of a task, whose master siding holds.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize,
+};
+use siding_model::terminal::TerminalSize;
+
+use super::file;
+
+/// A new pseudoterminal.
+#[derive(Debug)]
+pub struct Pty {
+    /// The side of siding: reads the output of the programs, and writes their input. Reads and
+    /// writes do not block.
+    pub master: OwnedFd,
+    /// The side of the programs. While any process has it open, a read of the master does not fail
+    /// with `EIO`.
+    pub slave: OwnedFd,
+}
+
+impl Pty {
+    /// Creates a pseudoterminal of this size.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call: `ENOSPC` if the machine has no pseudoterminal left
+    /// (`kernel.pty.max`), `ENOENT` without `/dev/ptmx`.
+    pub fn open(size: TerminalSize) -> io::Result<Self> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let slave = open_slave(&master)?;
+        let mut modes = tcgetattr(&slave)?;
+        // The erase key then removes a whole character of several bytes (termios(3)).
+        modes.input_modes |= InputModes::IUTF8;
+        // A typed C-s is then a key like any other. With flow control it would stop the output until
+        // C-q, as if the program were blocked.
+        modes.input_modes -= InputModes::IXON;
+        tcsetattr(&slave, OptionalActions::Now, &modes)?;
+        resize(&master, size)?;
+        rustix::io::ioctl_fionbio(&master, true)?;
+        Ok(Self { master, slave })
+    }
+}
+
+/// Opens the side of the programs, without making it the controlling terminal of this process.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn open_slave(master: impl AsFd) -> io::Result<OwnedFd> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    match ioctl_tiocgptpeer(&master, flags) {
+        Ok(slave) => Ok(slave),
+        // Before Linux 4.13, and in a sandbox that does not know the request.
+        Err(rustix::io::Errno::NOTTY | rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            let path = ptsname(&master, Vec::new())?;
+            let flags =
+                rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
+            Ok(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sets the size. The kernel sends SIGWINCH to the foreground process group if the size changes.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
+    let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    Ok(tcsetwinsize(master, size)?)
+}
+
+/// The line discipline's treatment of typed characters (termios(3)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EchoModes {
+    /// Whether typed characters are shown (`ECHO`).
+    pub echoes: bool,
+    /// Whether whole lines are collected (`ICANON`).
+    pub is_canonical: bool,
+}
+
+/// Returns the modes that the programs have set.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn echo_modes(terminal: impl AsFd) -> io::Result<EchoModes> {
+    let modes = tcgetattr(terminal)?.local_modes;
+    Ok(EchoModes {
+        echoes: modes.contains(LocalModes::ECHO),
+        is_canonical: modes.contains(LocalModes::ICANON),
+    })
+}
+
+/// Writes typed bytes, as many as the terminal accepts without waiting. Returns their number, which
+/// is 0 if programs have left too much input unread.
+///
+/// # Errors
+///
+/// The I/O error of the system call, `EIO` if no process has the terminal open.
+pub fn write_input(master: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    match file::write(master, bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        result => result,
+    }
+}
+
+/// Returns the number of typed bytes that no program has read; in canonical mode only those of
+/// complete lines.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn unread_input(slave: impl AsFd) -> io::Result<u64> {
+    Ok(rustix::io::ioctl_fionread(slave)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_terminal_has_its_size_and_echoes_lines() {
+        let size = TerminalSize { columns: 100, rows: 30 };
+        let pty = Pty::open(size).expect("a pseudoterminal");
+        assert_eq!(super::super::tty::size(&pty.slave), Some((100, 30)));
+        let modes = echo_modes(&pty.master).expect("it is a terminal");
+        assert_eq!(modes, EchoModes { echoes: true, is_canonical: true });
+        assert_eq!(write_input(&pty.master, b"line\n").expect("accepted"), 5);
+        assert!(super::super::poll::is_readable(pty.slave.as_fd()), "the line is complete");
+        assert_eq!(unread_input(&pty.slave).expect("a number"), 5);
+        let mut shown = [0; 16];
+        let count = file::read(&pty.master, &mut shown).expect("the echo");
+        assert_eq!(&shown[..count], b"line\r\n");
+        let empty = file::read(&pty.master, &mut shown).expect_err("nothing is left");
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn the_side_of_the_programs_can_be_opened_again() {
+        let Pty { master, slave } = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");
+        drop(slave);
+        let slave = open_slave(&master).expect("the terminal still exists");
+        file::write(&slave, b"again").expect("written");
+        let mut shown = [0; 16];
+        assert_eq!(file::read(&master, &mut shown).expect("the output"), 5);
+    }
+}

@@ -1,0 +1,198 @@
+//! The holder of a terminal: a process that keeps the master of a task's pseudoterminal open, so
+//! that the terminal survives the task's shim.
+//!
+//! When the last descriptor of a master is closed, the kernel hangs the terminal up: the task's
+//! programs receive SIGHUP, and their writes fail. A master cannot be opened again by a path, and
+//! with `kernel.yama.ptrace_scope` = 1 another process may not take a descriptor from a process of
+//! the task (pidfd_getfd(2)). The holder therefore hands the master to a shim that takes over.
+//!
+//! The holder shares the memory of the shim that starts it (`CLONE_VM`), because a copy would take
+//! more memory than everything else that a terminal needs. It has descriptors of its own, and is not
+//! a child of the shim (`CLONE_PARENT`), so that the shim's proof of an empty process tree does not
+//! have to exclude it. It survives when the shim is killed; a kill because memory ran out ends both.
+//!
+//! The code of the holder must neither allocate memory nor use errno, which belong to the shim's
+//! thread. rustix makes system calls without errno.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
+
+use super::vfork::{BlockedSignals, new_stack, stack_top};
+use super::{descriptor, file, pipe, unix_socket};
+
+/// The process name of a holder.
+pub const HOLDER_NAME: &std::ffi::CStr = c"siding-terminal";
+
+/// The number of the first descriptor that a holder keeps: the listening socket. The master and the
+/// output FIFO follow.
+const FIRST_KEPT_FD: RawFd = 0;
+/// Number of the descriptors that a holder keeps.
+const KEPT_FDS: usize = 3;
+
+/// The arguments of [`run_holder`] in the holder.
+struct HolderArgs {
+    /// The descriptors to keep, all above [`KEPT_FDS`].
+    kept: [RawFd; KEPT_FDS],
+    /// The user whose processes may receive the master.
+    uid: u32,
+}
+
+/// Starts a holder. It hands `master` to every process of this user that connects to `listener`, and
+/// exits when no process has the terminal open any longer. It keeps `fifo` open, so that output in
+/// the FIFO survives as well. Returns the process ID.
+///
+/// This process must have one thread, and must not be PID 1 of its PID namespace.
+///
+/// # Errors
+///
+/// The I/O error of the system call: `EINVAL` in PID 1, `EAGAIN` if the user may have no further
+/// process.
+pub fn start(
+    listener: BorrowedFd<'_>,
+    master: BorrowedFd<'_>,
+    fifo: BorrowedFd<'_>,
+) -> io::Result<i32> {
+    descriptor::probe_close_range()?;
+    let kept = [listener, master, fifo];
+    let least = c_int::try_from(KEPT_FDS).unwrap_or(c_int::MAX);
+    let copies: Vec<OwnedFd> = kept
+        .into_iter()
+        .map(|fd| descriptor::duplicate_from(fd, least))
+        .collect::<io::Result<_>>()?;
+    // The holder closes its copy of `ready` when it no longer uses errno.
+    let (is_ready, ready) = pipe::create_pipe()?;
+    file::set_blocking(&is_ready)?;
+    let ready = descriptor::duplicate_from(ready, least)?;
+    // The holder uses its arguments and its stack for as long as it lives, possibly longer than this
+    // process, so neither is ever freed.
+    let args = Box::leak(Box::new(HolderArgs {
+        kept: [copies[0].as_raw_fd(), copies[1].as_raw_fd(), copies[2].as_raw_fd()],
+        uid: super::process::effective_uid(),
+    }));
+    let stack = Box::leak(new_stack());
+    let flags = libc::CLONE_VM | libc::CLONE_PARENT;
+    let args: *mut HolderArgs = args;
+    // The holder keeps all signals blocked: a handler would run on the memory of this process.
+    let keeps_blocked = BlockedSignals::block_all();
+    // SAFETY: `args` and the stack are leaked, so they exist for as long as the holder runs. The
+    // holder uses no other memory of this process that changes. It uses errno only before it has
+    // closed `ready`, and this thread waits for that below.
+    let pid = unsafe { libc::clone(run_holder, stack_top(stack), flags, args.cast()) };
+    let error = io::Error::last_os_error();
+    drop(keeps_blocked);
+    if pid < 0 {
+        return Err(error);
+    }
+    drop(ready);
+    // The read ends when the holder has closed its copy of the write end, or has been killed.
+    let _end_of_file = file::read(&is_ready, &mut [0])?;
+    Ok(pid)
+}
+
+/// Runs in the holder.
+extern "C" fn run_holder(args: *mut c_void) -> c_int {
+    // SAFETY: `start` passes a `HolderArgs` that nobody changes or frees. Until `ready` is closed,
+    // the shim's thread waits, so errno may be used.
+    let uid = unsafe {
+        let args = &*args.cast::<HolderArgs>();
+        libc::prctl(libc::PR_SET_NAME, HOLDER_NAME.as_ptr());
+        for (number, fd) in (FIRST_KEPT_FD..).zip(args.kept) {
+            if libc::dup2(fd, number) < 0 {
+                libc::_exit(1);
+            }
+        }
+        let uid = args.uid;
+        // The other descriptors are those of the shim. They include the task's lock, with which no
+        // other shim could take over, and `ready`, whose end tells the shim to continue.
+        libc::syscall(libc::SYS_close_range, KEPT_FDS as libc::c_uint, libc::c_uint::MAX, 0);
+        uid
+    };
+    // SAFETY: the descriptors were opened above, and stay open until this process exits.
+    let [listener, master] =
+        unsafe { [FIRST_KEPT_FD, FIRST_KEPT_FD + 1].map(|number| BorrowedFd::borrow_raw(number)) };
+    serve(listener, master, uid);
+    // exit_group(2) without the C library, whose exit handlers belong to the shim.
+    // SAFETY: the call ends this process and writes to no memory. A failure is impossible.
+    unsafe { libc::_exit(0) }
+}
+
+/// Hands the master to the processes that connect, until no process has the terminal open.
+fn serve(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
+    loop {
+        let mut fds = [
+            PollFd::from_borrowed_fd(listener, PollFlags::IN),
+            // Only the hang-up is of interest, which poll(2) always reports.
+            PollFd::from_borrowed_fd(master, PollFlags::empty()),
+        ];
+        if rustix::event::poll(&mut fds, None).is_err() {
+            continue;
+        }
+        let [connection, terminal] = fds.map(|fd| fd.revents());
+        if terminal.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+            || connection.intersects(PollFlags::ERR | PollFlags::NVAL)
+        {
+            return;
+        }
+        if connection.contains(PollFlags::IN) {
+            hand_over(listener, master, uid);
+        }
+    }
+}
+
+/// Accepts a connection, and hands the master to it. A process of another user, except root, receives
+/// nothing.
+fn hand_over(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
+    let Ok(client) =
+        rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+    else {
+        return;
+    };
+    let Ok(peer) = rustix::net::sockopt::socket_peercred(&client) else { return };
+    let peer = peer.uid.as_raw();
+    if peer != uid && peer != 0 {
+        return;
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [master];
+    if ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        let packet = [io::IoSlice::new(b"m")];
+        // A client that has disconnected needs no master.
+        let _peer_gone =
+            rustix::net::sendmsg(&client, &packet, &mut ancillary, SendFlags::NOSIGNAL);
+    }
+}
+
+/// Receives the master of a terminal from its holder. `None` if no holder listens at `name` below
+/// `dir`.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn receive_master(dir: impl AsFd, name: &str) -> io::Result<Option<OwnedFd>> {
+    /// Timeout for a holder that does not accept the connection, for example because a signal has
+    /// stopped it, in milliseconds.
+    const ACCEPT_TIMEOUT_MS: u64 = 2_000;
+    let holder = match unix_socket::connect(dir, name, ACCEPT_TIMEOUT_MS) {
+        Ok(holder) => holder,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    if super::poll::wait_readable(&[holder.as_fd()], Some(ACCEPT_TIMEOUT_MS))? != [true] {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let received = unix_socket::receive_with_fds(&holder, 16)?;
+    Ok(received.and_then(|(_, mut descriptors)| descriptors.pop()))
+}

@@ -1,0 +1,206 @@
+//! The terminal of a task, as a client uses it: typed input, the size, and the state that only the
+//! kernel knows.
+
+use std::ffi::CStr;
+use std::time::Duration;
+
+use siding_model::advice::{Dialect, keys_refusal_text};
+use siding_model::id::TaskId;
+use siding_model::protocol::{MAX_TERMINAL_WRITE_BYTES, ShimMessage, ShimRequest};
+use siding_model::size::size_in_words;
+use siding_model::terminal::{KeysRefusal, TerminalFacts, TerminalSize, TerminalUser};
+
+use crate::store::StateDir;
+use crate::sys::clock;
+use crate::task::shim_client::ShimRequestError;
+use crate::task::watch::{TaskWatch, WatchError};
+
+/// Timeout for the shim's reply, in milliseconds.
+const REPLY_TIMEOUT_MS: u64 = 10_000;
+/// Time for which a program may leave its input unread, in milliseconds.
+const UNREAD_MS: u64 = 10_000;
+/// Pause before the next attempt to write to a terminal that has accepted nothing.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// The reason why a terminal could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TerminalError {
+    /// The task has ended.
+    #[error(
+        "task {id} has ended, and its terminal is closed; `siding screen {id}` shows the last screen"
+    )]
+    Ended {
+        /// The id of the task.
+        id: TaskId,
+    },
+    /// The terminal does not accept the keys at present.
+    #[error("{}", keys_refusal_text(refusal, *id, Dialect::Commands))]
+    Refused {
+        /// The id of the task.
+        id: TaskId,
+        /// The reason.
+        refusal: KeysRefusal,
+    },
+    /// The output has another length than the caller requires, and nothing was typed.
+    #[error("the output of task {id} has changed")]
+    OutputDiffers {
+        /// The id of the task.
+        id: TaskId,
+        /// Length of the output in bytes.
+        bytes: u64,
+    },
+    /// The program does not read its terminal.
+    #[error(
+        "task {id} has not read its terminal for {} s; {} of the input were not written",
+        UNREAD_MS / 1000,
+        size_in_words(*left_bytes as u64)
+    )]
+    Unread {
+        /// The id of the task.
+        id: TaskId,
+        /// Number of bytes that were not written.
+        left_bytes: usize,
+    },
+    /// The shim could not be reached, or refused the request.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+}
+
+/// A connection to the shim of a task with a terminal. While it is open, the terminal stays taken by
+/// the person who has typed over it.
+#[derive(Debug)]
+pub struct TerminalClient<'r> {
+    watch: TaskWatch<'r>,
+    user: TerminalUser,
+    /// Name of the writer, for the journal.
+    requester: String,
+    /// Whether the shim has reported growth of the output while a response was awaited.
+    has_grown: bool,
+}
+
+impl<'r> TerminalClient<'r> {
+    /// Connects to the shim of a task, or to a new one if the old one was killed.
+    ///
+    /// # Errors
+    ///
+    /// [`TerminalError::Ended`] and [`TerminalError::Watch`].
+    pub fn open(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        user: TerminalUser,
+        requester: &str,
+    ) -> Result<Self, TerminalError> {
+        let watch = TaskWatch::open(root, program, id)?;
+        if watch.is_finished() {
+            return Err(TerminalError::Ended { id });
+        }
+        Ok(Self { watch, user, requester: requester.to_owned(), has_grown: false })
+    }
+
+    /// Returns the watch over the task, whose messages arrive between the requests.
+    pub const fn watch(&mut self) -> &mut TaskWatch<'r> {
+        &mut self.watch
+    }
+
+    /// Returns whether the shim has reported growth of the output while a response was awaited, since
+    /// the last call. The shim reports no further growth until the client subscribes again.
+    pub const fn take_growth(&mut self) -> bool {
+        std::mem::replace(&mut self.has_grown, false)
+    }
+
+    /// Returns the state of the terminal.
+    ///
+    /// # Errors
+    ///
+    /// [`TerminalError::Ended`] and [`TerminalError::Watch`]: a task without a terminal refuses.
+    pub fn facts(&mut self) -> Result<TerminalFacts, TerminalError> {
+        let mut facts = None;
+        self.request(&ShimRequest::Terminal, |message| {
+            if let ShimMessage::Terminal { facts: reported } = message {
+                facts = Some(reported);
+            }
+        })?;
+        facts.ok_or(TerminalError::Ended { id: self.watch.id() })
+    }
+
+    /// Types `bytes`. If the program leaves its input unread, waits up to 10 s each time. With
+    /// `if_output`, types only if this is still the length of the output; later parts of a long
+    /// input do not depend on the output.
+    ///
+    /// # Errors
+    ///
+    /// [`TerminalError`]. After [`TerminalError::Refused`] and [`TerminalError::OutputDiffers`] nothing
+    /// was typed, if `bytes` are at most
+    /// [`MAX_TERMINAL_WRITE_BYTES`].
+    pub fn write(&mut self, bytes: &[u8], if_output: Option<u64>) -> Result<(), TerminalError> {
+        let (mut left, mut if_output) = (bytes, if_output);
+        let mut until = clock::monotonic_now().plus_ms(UNREAD_MS);
+        while !left.is_empty() {
+            let part = &left[..left.len().min(MAX_TERMINAL_WRITE_BYTES)];
+            match self.write_part(part, if_output)? {
+                0 if clock::monotonic_now() >= until => {
+                    let id = self.watch.id();
+                    return Err(TerminalError::Unread { id, left_bytes: left.len() });
+                }
+                0 => std::thread::sleep(RETRY_PAUSE),
+                accepted => {
+                    left = &left[accepted.min(left.len())..];
+                    if_output = None;
+                    until = clock::monotonic_now().plus_ms(UNREAD_MS);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self, part: &[u8], if_output: Option<u64>) -> Result<usize, TerminalError> {
+        let request = ShimRequest::TerminalWrite {
+            bytes: part.to_vec(),
+            user: self.user,
+            by: self.requester.clone(),
+            if_output,
+        };
+        let mut written = 0;
+        self.request(&request, |message| {
+            if let ShimMessage::TerminalWritten { accepted } = message {
+                written = accepted;
+            }
+        })?;
+        Ok(written)
+    }
+
+    /// Changes the size of the terminal.
+    ///
+    /// # Errors
+    ///
+    /// [`TerminalError::Ended`] and [`TerminalError::Watch`].
+    pub fn resize(&mut self, size: TerminalSize) -> Result<(), TerminalError> {
+        self.request(&ShimRequest::TerminalResize { size }, drop)
+    }
+
+    fn request(
+        &mut self,
+        request: &ShimRequest,
+        mut seen: impl FnMut(ShimMessage),
+    ) -> Result<(), TerminalError> {
+        let id = self.watch.id();
+        let has_grown = &mut self.has_grown;
+        let seen = |message| {
+            *has_grown |= matches!(message, ShimMessage::Output { .. });
+            seen(message);
+        };
+        // The keys must not be typed twice, so no request is repeated with another shim.
+        match self.watch.request_once(request, REPLY_TIMEOUT_MS, seen) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(TerminalError::Ended { id }),
+            Err(WatchError::Ask { source: ShimRequestError::KeysRefused { refusal }, .. }) => {
+                Err(TerminalError::Refused { id, refusal })
+            }
+            Err(WatchError::Ask { source: ShimRequestError::OutputDiffers { bytes }, .. }) => {
+                Err(TerminalError::OutputDiffers { id, bytes })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The records about a task's terminal, and the state that follows from them.
+
+use serde::{Deserialize, Serialize};
+
+use super::TerminalSize;
+use crate::process::{MonotonicMs, ProcRef};
+
+/// An event of a task's terminal, as a record of the task's journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "terminal", rename_all = "snake_case")]
+pub enum TerminalEvent {
+    /// The terminal exists, and the command has not started yet.
+    Opened {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// The process that holds the terminal for the next shim, should this shim be killed;
+        /// `None` if it could not be started, in which case the end of this shim hangs up the
+        /// terminal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        holder: Option<ProcRef>,
+    },
+    /// The terminal has another size.
+    Resized {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// The new size.
+        size: TerminalSize,
+        /// Stream offset of the output at this time. The command may have written some of the bytes
+        /// after the offset for the earlier size.
+        offset: u64,
+    },
+    /// A person types into the terminal; from now on it refuses the keys of an agent.
+    Taken {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// Name of the person's program, for people.
+        by: String,
+    },
+    /// No person types into the terminal any longer; it accepts the keys of an agent again.
+    Returned {
+        /// Time of the record.
+        at: MonotonicMs,
+        /// Stream offset of the output at this time.
+        offset: u64,
+    },
+}
+
+impl TerminalEvent {
+    /// Returns the time of the record.
+    #[must_use]
+    pub const fn time(&self) -> MonotonicMs {
+        match self {
+            Self::Opened { at, .. }
+            | Self::Resized { at, .. }
+            | Self::Taken { at, .. }
+            | Self::Returned { at, .. } => *at,
+        }
+    }
+
+    /// Returns the event with another time of the record, and without the process of another
+    /// machine.
+    #[must_use]
+    pub fn with_time(self, at: MonotonicMs) -> Self {
+        match self {
+            Self::Opened { .. } => Self::Opened { at, holder: None },
+            Self::Resized { size, offset, .. } => Self::Resized { at, size, offset },
+            Self::Taken { by, .. } => Self::Taken { at, by },
+            Self::Returned { offset, .. } => Self::Returned { at, offset },
+        }
+    }
+}
+
+/// The terminal of a task after replaying its journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TerminalState {
+    /// The size at the start.
+    pub initial_size: TerminalSize,
+    /// The later sizes, each with the stream offset from which it applies.
+    pub resizes: Vec<(u64, TerminalSize)>,
+    /// The process that holds the terminal for the next shim.
+    pub holder: Option<ProcRef>,
+    /// Time since which a person types into the terminal; `None` while none does.
+    pub taken_since: Option<MonotonicMs>,
+}
+
+impl TerminalState {
+    /// Returns the state of a terminal that is about to be opened with this size.
+    #[must_use]
+    pub const fn new(initial_size: TerminalSize) -> Self {
+        Self { initial_size, resizes: Vec::new(), holder: None, taken_since: None }
+    }
+
+    /// Returns the present size.
+    #[must_use]
+    pub fn size(&self) -> TerminalSize {
+        self.resizes.last().map_or(self.initial_size, |(_, size)| *size)
+    }
+
+    /// Updates the state with the next event of the journal.
+    pub fn apply(&mut self, event: &TerminalEvent) {
+        match event {
+            TerminalEvent::Opened { holder, .. } => self.holder = *holder,
+            TerminalEvent::Resized { size, offset, .. } => self.resizes.push((*offset, *size)),
+            TerminalEvent::Taken { at, .. } => self.taken_since = Some(*at),
+            TerminalEvent::Returned { .. } => self.taken_since = None,
+        }
+    }
+}

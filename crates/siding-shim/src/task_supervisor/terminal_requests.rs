@@ -1,0 +1,245 @@
+//! The requests about a task's terminal, and the replies to the queries of its programs.
+
+use std::io;
+
+use siding_core::store::TaskDir;
+use siding_core::sys::clock;
+use siding_core::sys::pty::EchoModes;
+use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
+use siding_model::evidence::{self, TerminalReader};
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimMessage;
+use siding_model::record::Record;
+use siding_model::terminal::{
+    KeysRefusal, LeaseEvent, PromptEvidence, QueryReply, ReaderFact, TerminalEvent, TerminalFacts,
+    TerminalInput, TerminalSize, TerminalState, TerminalUser, format_cursor_position,
+};
+use siding_terminal::{TerminalHistory, TerminalReplay};
+
+use super::TaskSupervisor;
+use crate::clients::ClientId;
+use crate::task_context::TaskContext;
+use crate::terminal::TaskTerminal;
+
+/// The reason for refusing a request about a terminal that the task does not have.
+const NO_TERMINAL: &str = "it has no terminal; `siding run --pty` starts a command with one, and `siding input` writes to \
+     a pipe";
+
+/// A request of a client to write to the terminal.
+#[derive(Debug)]
+pub(super) struct TerminalWrite {
+    pub(super) bytes: Vec<u8>,
+    pub(super) user: TerminalUser,
+    pub(super) by: String,
+    /// The length of the output that the writer has seen, if the bytes answer it.
+    pub(super) if_output: Option<u64>,
+}
+
+impl TaskSupervisor {
+    /// Writes to the terminal, unless the writer may not. Returns the response.
+    pub(super) fn write_terminal(&mut self, id: ClientId, write: TerminalWrite) -> ShimMessage {
+        self.store_available_output();
+        if let Some(refusal) = self.terminal_refusal(&write) {
+            return refusal;
+        }
+        let now = clock::monotonic_now();
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
+        let accepted = match terminal.write(&write.bytes) {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                return ShimMessage::Refused { why: format!("its terminal is closed: {error}") };
+            }
+        };
+        if write.user == TerminalUser::Person {
+            let events = terminal.record_keystroke(id, now);
+            self.record_lease_events(&events, now, &write.by);
+        }
+        self.on_input_written(Some(write.by));
+        self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted });
+        ShimMessage::Done
+    }
+
+    /// Returns the refusal of a write; `None` if it is permitted.
+    fn terminal_refusal(&self, write: &TerminalWrite) -> Option<ShimMessage> {
+        let Some(terminal) = &self.terminal else { return Some(no_terminal()) };
+        let bytes = self.output.bytes();
+        if write.if_output.is_some_and(|seen| seen != bytes) {
+            return Some(ShimMessage::OutputDiffers { bytes });
+        }
+        if write.user == TerminalUser::Person {
+            return None;
+        }
+        if let Err(refusal) = terminal.lease.check_agent(clock::monotonic_now()) {
+            return Some(ShimMessage::KeysRefused { refusal });
+        }
+        // The screen decides about prompts that read single keys; only the client knows the screen.
+        let asks_for_secret = terminal
+            .echo_modes()
+            .is_ok_and(|modes| terminal_input(modes, None).secret_requested(NO_SCREEN));
+        asks_for_secret.then(|| {
+            let prompt = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES)).line;
+            ShimMessage::KeysRefused { refusal: KeysRefusal::SecretRequested { prompt } }
+        })
+    }
+
+    /// Moves all output that the programs have written into the output file, as far as a reader's
+    /// limit permits.
+    fn store_available_output(&mut self) {
+        let limit = self.output_limit();
+        let mut has_moved = false;
+        // A program that writes without a pause must not keep the shim here.
+        for _ in 0..4 {
+            if !self.output.move_available(self.task.dir(), limit) {
+                break;
+            }
+            has_moved = true;
+        }
+        if has_moved {
+            self.on_output();
+        }
+    }
+
+    /// Changes the size of the terminal. Returns the response.
+    pub(super) fn resize_terminal(&mut self, size: TerminalSize) -> ShimMessage {
+        self.store_available_output();
+        let Some(terminal) = &self.terminal else { return no_terminal() };
+        if self.task.state().terminal.as_ref().is_some_and(|state| state.size() == size) {
+            return ShimMessage::Done;
+        }
+        // The record comes first: bytes for the new size that follow it are never shown in the old
+        // size after a crash.
+        let event = TerminalEvent::Resized {
+            at: clock::monotonic_now(),
+            size,
+            offset: self.output.bytes(),
+        };
+        let resized = terminal.resize(size);
+        if let Err(error) = resized {
+            return ShimMessage::Refused { why: format!("its terminal is closed: {error}") };
+        }
+        self.record(vec![Record::Terminal(event)]);
+        ShimMessage::Done
+    }
+
+    /// Returns the state of the terminal, or the refusal for a task without one.
+    pub(super) fn terminal_facts(&mut self) -> Result<TerminalFacts, ShimMessage> {
+        self.store_available_output();
+        let Self { task, output, tree, stall, terminal, .. } = self;
+        let Some(terminal) = terminal else { return Err(no_terminal()) };
+        let size = task.state().terminal.as_ref().map(TerminalState::size);
+        let modes = terminal.echo_modes();
+        let modes = modes.unwrap_or(EchoModes { echoes: true, is_canonical: true });
+        let sample = stall.sample(&TaskContext::new(task, output, tree));
+        let (reader, is_reader_hidden) = match evidence::find_terminal_reader(&sample) {
+            TerminalReader::None => (None, false),
+            TerminalReader::Found(reader) => (Some(reader), false),
+            TerminalReader::Hidden => (None, true),
+        };
+        let taken = terminal.lease.check_agent(clock::monotonic_now()).err();
+        Ok(TerminalFacts {
+            output_bytes: output.bytes(),
+            size: size.unwrap_or(TerminalSize::DEFAULT),
+            input: terminal_input(modes, reader),
+            is_reader_hidden,
+            has_unread_input: terminal.has_unread_input(),
+            taken_for_ms: taken.and_then(|refusal| refusal.taken_for_ms()),
+        })
+    }
+
+    /// Gives the terminal back that the person of this client has taken. Returns the response.
+    pub(super) fn return_terminal_of(&mut self, id: ClientId) -> ShimMessage {
+        let now = clock::monotonic_now();
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
+        let events = terminal.detach(id, now);
+        self.record_lease_events(&events, now, "");
+        ShimMessage::Done
+    }
+
+    /// Gives the terminal back that persons have taken whose clients have disconnected.
+    pub(super) fn return_terminal_of_disconnected(&mut self) {
+        let Some(terminal) = &mut self.terminal else { return };
+        let now = clock::monotonic_now();
+        let mut events = Vec::new();
+        for client in terminal.typing_clients.clone() {
+            if !self.clients.sources().any(|(id, _)| id == client) {
+                events.extend(terminal.detach(client, now));
+            }
+        }
+        self.record_lease_events(&events, now, "");
+    }
+
+    /// Gives the terminal back if no person has typed for a while.
+    pub(super) fn return_idle_terminal(&mut self, now: MonotonicMs) {
+        let Some(terminal) = &mut self.terminal else { return };
+        let event = terminal.lease.expire(now);
+        self.record_lease_events(event.as_slice(), now, "");
+    }
+
+    /// Records changes of the lease. `by` is the name of the client that has taken it.
+    fn record_lease_events(&mut self, events: &[LeaseEvent], at: MonotonicMs, by: &str) {
+        let offset = self.output.bytes();
+        let record = |event: &LeaseEvent| {
+            Record::Terminal(match event {
+                LeaseEvent::Taken => TerminalEvent::Taken { at, by: by.to_owned() },
+                LeaseEvent::Returned { .. } => TerminalEvent::Returned { at, offset },
+            })
+        };
+        if !events.is_empty() && self.task.is_live() && self.task.can_write_optional_record() {
+            self.record(events.iter().map(record).collect());
+        }
+    }
+
+    /// Answers the queries of the programs in the output. The replies are those of one terminal
+    /// type, whether or not a person watches: a person's terminal never receives the queries.
+    pub(super) fn answer_terminal_queries(&mut self) {
+        let queries = self.output.take_queries();
+        if queries.is_empty() {
+            return;
+        }
+        // A program that reads replies reads single keys. In canonical mode, a reply would be shown,
+        // and would be the input of the next program that reads a line.
+        let reads_keys =
+            |terminal: &TaskTerminal| terminal.echo_modes().is_ok_and(|modes| !modes.is_canonical);
+        let terminal = self.terminal.as_ref().filter(|terminal| reads_keys(terminal));
+        let (Some(terminal), Some(state)) = (terminal, &self.task.state().terminal) else {
+            return;
+        };
+        for (query, offset) in queries {
+            let reply = match query.reply(state.size()) {
+                QueryReply::Bytes(bytes) => bytes,
+                QueryReply::CursorPosition { private } => {
+                    match cursor_at(self.task.dir(), state, offset) {
+                        Ok((column, row)) => format_cursor_position(column, row, private),
+                        // Without an answer, programs continue after a timeout.
+                        Err(_) => continue,
+                    }
+                }
+                QueryReply::None => continue,
+            };
+            // A program that does not read its terminal waits for no reply.
+            let _not_read = terminal.write(&reply);
+        }
+    }
+}
+
+/// Returns the position of the cursor after the output before `offset`, counted from 0. The screen
+/// is computed from the output each time, because a copy in memory would cost every idle task more
+/// than all its other state.
+#[inline(never)]
+fn cursor_at(dir: &TaskDir, state: &TerminalState, offset: u64) -> io::Result<(u16, u16)> {
+    let history = TerminalHistory::from(state);
+    let cursor = TerminalReplay::open(dir, &history, Some(offset), false)?.screen().cursor();
+    Ok((cursor.column, cursor.row))
+}
+
+/// The evidence of a screen that is not known.
+const NO_SCREEN: PromptEvidence =
+    PromptEvidence { is_password_prompt: false, is_alternate_screen: false };
+
+const fn terminal_input(modes: EchoModes, reader: Option<ReaderFact>) -> TerminalInput {
+    TerminalInput { echo: modes.echoes, canonical: modes.is_canonical, reader }
+}
+
+fn no_terminal() -> ShimMessage {
+    ShimMessage::Refused { why: NO_TERMINAL.to_owned() }
+}

@@ -1,0 +1,87 @@
+//! The output of a task's terminal on its way into the output FIFO, and the queries in it.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use siding_core::sys::{file, pipe};
+use siding_model::terminal::{QueryScanner, TerminalQuery};
+
+/// Most bytes that are moved in one step: the largest size of the FIFO while data flows.
+const MAX_STEP_BYTES: usize = 256 << 10;
+/// Size of the buffer through which output is copied if the kernel cannot move it. The line
+/// discipline passes at most as many bytes at once.
+const COPY_BYTES: usize = 4096;
+/// Maximum number of queries that are answered together. A program waits for the reply to its query,
+/// so more of them are no questions, but the content of a file for example.
+const MAX_QUERIES: usize = 16;
+
+/// The master of a task's terminal, from which the output is moved into the output FIFO.
+#[derive(Debug)]
+pub(crate) struct TerminalOutput {
+    master: OwnedFd,
+    /// Whether no process has the terminal open any longer, and its last output was moved. The
+    /// master then stays readable forever, so it is no longer polled.
+    is_hung_up: bool,
+    scanner: QueryScanner,
+    /// The queries that were not answered yet, each with the offset after it.
+    queries: Vec<(TerminalQuery, u64)>,
+}
+
+impl TerminalOutput {
+    pub(crate) fn new(master: OwnedFd) -> Self {
+        Self { master, is_hung_up: false, scanner: QueryScanner::default(), queries: Vec::new() }
+    }
+
+    /// Returns the descriptor to poll for output; `None` if none can follow.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_hung_up).then(|| self.master.as_fd())
+    }
+
+    /// Moves output into the FIFO, as much as fits.
+    pub(crate) fn fill(&mut self, fifo: &OwnedFd) {
+        if self.is_hung_up {
+            return;
+        }
+        match pipe::splice_from_terminal(&self.master, fifo, MAX_STEP_BYTES) {
+            // Nothing is left, or the FIFO is full.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.copy(fifo),
+            Ok(count) if count > 0 => {}
+            // EIO: the last process has closed the terminal, and the line discipline is empty.
+            Ok(_) | Err(_) => self.is_hung_up = true,
+        }
+    }
+
+    /// Copies output into the FIFO through the memory of this process, where a kill of the shim
+    /// between the read and the write loses at most one buffer.
+    fn copy(&mut self, fifo: &OwnedFd) {
+        let is_quiet = pipe::buffered_bytes(fifo).is_ok_and(|buffered| buffered == 0);
+        if !is_quiet {
+            return;
+        }
+        let mut buffer = [0; COPY_BYTES];
+        match file::read(&self.master, &mut buffer) {
+            // An empty FIFO has space for one page.
+            Ok(count) if count > 0 => {
+                let _stored = file::write(fifo, &buffer[..count]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(_) | Err(_) => self.is_hung_up = true,
+        }
+    }
+
+    /// Searches output that was stored, and begins at the offset `from`, for queries.
+    pub(crate) fn scan(&mut self, from: u64, bytes: &[u8]) {
+        let queries = &mut self.queries;
+        self.scanner.scan(bytes, from, &mut |query, offset| {
+            if queries.len() < MAX_QUERIES {
+                queries.push((query, offset));
+            }
+        });
+    }
+
+    /// Removes and returns the queries that were found since the last call.
+    pub(crate) fn take_queries(&mut self) -> Vec<(TerminalQuery, u64)> {
+        std::mem::take(&mut self.queries)
+    }
+}

@@ -1,0 +1,339 @@
+//! The terminal of a running task: its present screen, the keys that are typed into it, and the wait
+//! for what follows.
+
+use std::ffi::CStr;
+use std::io;
+use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
+
+use siding_core::store::{StateDir, TaskDir};
+use siding_core::sys::{clock, poll};
+use siding_core::task::terminal::{TerminalClient, TerminalError};
+use siding_core::task::watch::WatchError;
+use siding_model::evidence::prompt::{OutputTail, Prompt};
+use siding_model::id::TaskId;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::terminal::{
+    KeyError, KeyInput, KeysRefusal, PromptEvidence, TerminalFacts, TerminalUser,
+};
+
+use crate::condition::{ScreenCondition, ScreenConditionError};
+use crate::history::TerminalHistory;
+use crate::replay::TerminalReplay;
+use crate::screen::Screen;
+
+/// Time without output after which a terminal is idle, in milliseconds.
+pub const IDLE_MS: u64 = 500;
+/// First and longest pause between two looks at the processes of a task, in milliseconds: the kernel
+/// notifies nobody when a process begins to read its terminal.
+const LOOK_PAUSE_MS: (u64, u64) = (5, 50);
+/// Time for which the local copy of a remote output may lag behind, in milliseconds.
+const COPY_TIMEOUT_MS: u64 = 10_000;
+/// Maximum number of attempts to type for a certain screen while the output grows without changing
+/// the screen.
+const MAX_TYPE_ATTEMPTS: u32 = 100;
+
+/// The reason why a terminal could not be read, or why keys were not typed.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveTerminalError {
+    /// The terminal could not be used, or does not accept the keys at present.
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
+    /// A key has no bytes in the present modes of the terminal.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The output of the task could not be read.
+    #[error("could not read the output of task {id}: {source}")]
+    Output {
+        /// The id of the task.
+        id: TaskId,
+        /// The error of the system call.
+        source: io::Error,
+    },
+}
+
+impl From<WatchError> for LiveTerminalError {
+    fn from(error: WatchError) -> Self {
+        Self::Terminal(error.into())
+    }
+}
+
+/// The event in a terminal for which a caller waits.
+#[derive(Debug, Clone)]
+pub enum TerminalCondition {
+    /// The screen matches a regular expression.
+    Screen(ScreenCondition),
+    /// There was no output for [`IDLE_MS`].
+    Idle,
+    /// A process in the foreground waits for input, and has read everything that was typed.
+    Input,
+}
+
+impl FromStr for TerminalCondition {
+    type Err = ScreenConditionError;
+
+    fn from_str(text: &str) -> Result<Self, ScreenConditionError> {
+        match text {
+            "idle" => Ok(Self::Idle),
+            "input" => Ok(Self::Input),
+            text => text.parse().map(Self::Screen),
+        }
+    }
+}
+
+/// The end of a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalWaitEnd {
+    /// The condition is met.
+    Met,
+    /// The time has passed.
+    TimedOut,
+    /// The task has ended.
+    Ended,
+}
+
+/// The terminal of a task that runs.
+#[derive(Debug)]
+pub struct LiveTerminal<'r> {
+    client: TerminalClient<'r>,
+    user: TerminalUser,
+    dir: TaskDir,
+    replay: Option<TerminalReplay>,
+}
+
+impl<'r> LiveTerminal<'r> {
+    /// Connects to the terminal of a task. `requester` is the name of the caller in the journal.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`]; [`TerminalError::Ended`] if the task has ended.
+    pub fn open(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        user: TerminalUser,
+        requester: &str,
+    ) -> Result<Self, LiveTerminalError> {
+        let mut client = TerminalClient::open(root, program, id, user, requester)?;
+        // A task without a terminal refuses, and gives the reason.
+        client.facts()?;
+        let dir = client.watch().dir().map_err(WatchError::from)?;
+        Ok(Self { client, user, dir, replay: None })
+    }
+
+    /// Returns the present screen.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`].
+    pub fn screen(&mut self) -> Result<Screen, LiveTerminalError> {
+        Ok(self.facts_and_screen()?.1)
+    }
+
+    /// Returns the offset of the output up to which the last screen was computed, and whether a part
+    /// before it was missing.
+    #[must_use]
+    pub fn position(&self) -> (u64, bool) {
+        self.replay.as_ref().map_or((0, false), |replay| (replay.offset(), replay.is_incomplete()))
+    }
+
+    /// Types keys. With `if_screen`, types only if the screen has this hash at the moment of the
+    /// first key.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`]; [`TerminalError::Refused`] if nothing was typed, with the hash of the
+    /// present screen if it differs from `if_screen`.
+    pub fn type_keys(
+        &mut self,
+        keys: &[KeyInput],
+        if_screen: Option<&str>,
+    ) -> Result<(), LiveTerminalError> {
+        let id = self.dir.id();
+        let mut attempts = 0;
+        loop {
+            let (facts, screen) = self.facts_and_screen()?;
+            let hash = screen.content_hash();
+            attempts += 1;
+            if if_screen.is_some_and(|wanted| wanted != hash) || attempts > MAX_TYPE_ATTEMPTS {
+                let refusal = KeysRefusal::ScreenChanged { hash };
+                return Err(TerminalError::Refused { id, refusal }.into());
+            }
+            if let Some(refusal) = self.secret_refusal(&facts, &screen) {
+                return Err(TerminalError::Refused { id, refusal }.into());
+            }
+            let mut bytes = Vec::new();
+            for key in keys {
+                bytes.extend(key.encode(screen.modes())?);
+            }
+            match self.client.write(&bytes, if_screen.map(|_| facts.output_bytes)) {
+                // The output has grown, perhaps without a change of the screen.
+                Err(TerminalError::OutputDiffers { .. }) => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    /// Returns the refusal of an agent's keys that would answer a prompt for a secret, which the
+    /// shim does not recognize without the screen.
+    fn secret_refusal(&self, facts: &TerminalFacts, screen: &Screen) -> Option<KeysRefusal> {
+        if self.user == TerminalUser::Person {
+            return None;
+        }
+        let prompt = screen.row(usize::from(screen.cursor().row));
+        let evidence = PromptEvidence {
+            is_password_prompt: OutputTail::from_bytes(prompt.as_bytes()).prompt
+                == Some(Prompt::Password),
+            is_alternate_screen: screen.is_alternate(),
+        };
+        let is_secret = facts.input.secret_requested(evidence);
+        is_secret.then(|| KeysRefusal::SecretRequested { prompt: prompt.to_owned() })
+    }
+
+    /// Waits until a condition is met, for at most `timeout_ms` milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`].
+    pub fn wait(
+        &mut self,
+        condition: &TerminalCondition,
+        timeout_ms: u64,
+    ) -> Result<TerminalWaitEnd, LiveTerminalError> {
+        let until = clock::monotonic_now().plus_ms(timeout_ms);
+        let waited = match condition {
+            TerminalCondition::Screen(wanted) => self.wait_for_screen(wanted, until),
+            TerminalCondition::Idle => self.wait_for_silence(until),
+            TerminalCondition::Input => self.wait_for_reader(until),
+        };
+        match waited {
+            Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => {
+                Ok(TerminalWaitEnd::Ended)
+            }
+            result => result,
+        }
+    }
+
+    fn wait_for_screen(
+        &mut self,
+        wanted: &ScreenCondition,
+        until: MonotonicMs,
+    ) -> Result<TerminalWaitEnd, LiveTerminalError> {
+        loop {
+            self.follow_output()?;
+            if wanted.is_met(&self.screen()?) {
+                return Ok(TerminalWaitEnd::Met);
+            }
+            let left = until.ms_since(clock::monotonic_now());
+            if left == 0 {
+                return Ok(TerminalWaitEnd::TimedOut);
+            }
+            self.wait_for_output(left)?;
+        }
+    }
+
+    fn wait_for_silence(
+        &mut self,
+        until: MonotonicMs,
+    ) -> Result<TerminalWaitEnd, LiveTerminalError> {
+        loop {
+            self.follow_output()?;
+            let left = until.ms_since(clock::monotonic_now());
+            let has_grown = self.wait_for_output(left.min(IDLE_MS))?;
+            if !has_grown && left >= IDLE_MS {
+                return Ok(TerminalWaitEnd::Met);
+            }
+            if left == 0 {
+                return Ok(TerminalWaitEnd::TimedOut);
+            }
+        }
+    }
+
+    fn wait_for_reader(
+        &mut self,
+        until: MonotonicMs,
+    ) -> Result<TerminalWaitEnd, LiveTerminalError> {
+        let mut pause = LOOK_PAUSE_MS.0;
+        let mut previous = None;
+        loop {
+            let facts = self.client.facts()?;
+            // A prompt of a program that runs as another user is seen only by its mode.
+            let is_hidden_prompt = facts.is_reader_hidden && !facts.input.echo;
+            let is_met =
+                (facts.input.awaits_input() || is_hidden_prompt) && !facts.has_unread_input;
+            // A program may look for input between two steps of its work, so two looks must agree.
+            let seen = is_met.then_some((facts.output_bytes, facts.input));
+            if seen.is_some() && seen == previous {
+                return Ok(TerminalWaitEnd::Met);
+            }
+            previous = seen;
+            let left = until.ms_since(clock::monotonic_now());
+            if left == 0 {
+                return Ok(TerminalWaitEnd::TimedOut);
+            }
+            thread::sleep(Duration::from_millis(pause.min(left)));
+            pause = if seen.is_some() { LOOK_PAUSE_MS.0 } else { (pause * 2).min(LOOK_PAUSE_MS.1) };
+        }
+    }
+
+    /// Requests a message when the output grows.
+    fn follow_output(&mut self) -> Result<(), LiveTerminalError> {
+        self.client.take_growth();
+        let request = ShimRequest::Subscribe { follow: true, shown: None };
+        Ok(self.client.watch().send(&request)?)
+    }
+
+    /// Waits until the output grows, for at most `timeout_ms` milliseconds. Returns whether it has.
+    fn wait_for_output(&mut self, timeout_ms: u64) -> Result<bool, LiveTerminalError> {
+        let until = clock::monotonic_now().plus_ms(timeout_ms);
+        loop {
+            let mut has_grown = self.client.take_growth();
+            while let Some(message) = self.client.watch().try_recv()? {
+                has_grown |= matches!(message, ShimMessage::Output { .. });
+            }
+            let id = self.dir.id();
+            let Some(source) = self.client.watch().source() else {
+                return Err(TerminalError::Ended { id }.into());
+            };
+            let left = until.ms_since(clock::monotonic_now());
+            if has_grown || left == 0 {
+                return Ok(has_grown);
+            }
+            poll::wait_readable(&[source], Some(left))
+                .map_err(|source| LiveTerminalError::Output { id, source })?;
+        }
+    }
+
+    /// Returns the state of the terminal and the screen after the same output.
+    fn facts_and_screen(&mut self) -> Result<(TerminalFacts, Screen), LiveTerminalError> {
+        let id = self.dir.id();
+        let failed = |source| LiveTerminalError::Output { id, source };
+        let until = clock::monotonic_now().plus_ms(COPY_TIMEOUT_MS);
+        let facts = self.client.facts()?;
+        loop {
+            let (dir, state) = self.client.watch().state()?;
+            let Some(terminal) = &state.terminal else {
+                return Err(TerminalError::Ended { id }.into());
+            };
+            let history = TerminalHistory::from(terminal);
+            let to = Some(facts.output_bytes);
+            let replay = match &mut self.replay {
+                Some(replay) => {
+                    replay.advance(&dir, &history, to, false).map_err(failed)?;
+                    replay
+                }
+                none => {
+                    none.insert(TerminalReplay::open(&dir, &history, to, false).map_err(failed)?)
+                }
+            };
+            // The output of a remote task arrives a moment after the answer of its shim.
+            let is_complete = replay.offset() >= facts.output_bytes;
+            if is_complete || clock::monotonic_now() >= until {
+                return Ok((facts, replay.screen()));
+            }
+            thread::sleep(Duration::from_millis(LOOK_PAUSE_MS.0));
+        }
+    }
+}
