@@ -1,6 +1,8 @@
 //! The screen contents that result from the bytes written to a terminal. The model implements the
 //! escape sequences that siding may send. It panics at any other sequence, because such a sequence
-//! comes from unescaped text of another program or is not supported by every terminal.
+//! comes from unescaped text of another program or is not supported by every terminal. The terminal
+//! of a task, which `siding attach` restores, has further modes; the model accepts the sequences
+//! that set their usual state.
 
 use siding_model::text::display_width;
 
@@ -116,6 +118,8 @@ impl ScreenModel {
             match part {
                 "\r" => self.column = 0,
                 "\n" => self.line_feed(),
+                // Shift in: the usual one of the two character sets.
+                "\x0f" => {}
                 _ if part.starts_with('\x1b') => self.apply_sequence(part),
                 _ => part.chars().for_each(|c| self.put_char(c)),
             }
@@ -162,6 +166,10 @@ impl ScreenModel {
                 let (row, column) = self.saved;
                 return (self.row, self.column) = (self.top_row() + row, column);
             }
+            // The usual character sets, and the usual mode of the keypad.
+            "\x1b(B" | "\x1b)B" | "\x1b>" => return,
+            // The title of the window.
+            _ if sequence.starts_with("\x1b]2;") => return,
             _ => {}
         }
         if let Some(link) = sequence.strip_prefix("\x1b]8;;") {
@@ -177,6 +185,8 @@ impl ScreenModel {
         match (number, last) {
             // The model has no scrolling region that `r` could reset.
             ("?2026" | "?2004" | "?25" | "?1000" | "?1006", "h" | "l") | ("", "r") => {}
+            // The usual state of modes that the model does not have.
+            ("?1" | "?6" | "4", "l") | ("?7", "h") => {}
             ("?1049", "h") => {
                 // The alternate screen has no rows that have scrolled off.
                 let lines = std::mem::replace(&mut self.lines, vec![Vec::new()]);
@@ -242,7 +252,8 @@ fn sequence_len(bytes: &[u8]) -> usize {
             let end = (2..bytes.len()).find(is_end);
             end.map_or(bytes.len() + 1, |end| end + if bytes[end] == 0x07 { 1 } else { 2 })
         }
-        Some(b'D' | b'7' | b'8') => 2,
+        Some(b'D' | b'7' | b'8' | b'>') => 2,
+        Some(b'(' | b')') => 3,
         Some(other) => panic!("ESC {other:#x} reached the terminal"),
     }
 }
@@ -275,6 +286,14 @@ mod tests {
         assert_eq!(shown.clipboard(), Some("aGk="));
         shown.feed(b"\x1b[?1049l");
         assert_eq!(shown.visible_rows(), ["main"]);
+    }
+
+    #[test]
+    fn the_usual_modes_of_a_terminal_change_nothing() {
+        let mut shown = ScreenModel::new(8, 2);
+        shown.feed(b"\x1b[?1049l\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b(B\x1b)B\x0f\x1b[0m\x1b[H\x1b[2J");
+        shown.feed(b"\x1b[1;1Htext\x1b>\x1b[?1l\x1b]2;title\x07");
+        assert_eq!(shown.visible_rows(), ["text", ""]);
     }
 
     #[test]
