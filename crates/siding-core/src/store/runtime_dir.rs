@@ -21,7 +21,7 @@ use siding_model::process::BootId;
 
 use crate::store::task_files::{
     FETCH_LOCK_FILE, INPUT_FIFO, INPUT_POSITION_FILE, OLD_SPLICE_MARKER_FILE, OUTPUT_FIFO,
-    SOCKET_NAME, SPLICE_MARKER_FILE, STDERR_FIFO,
+    SOCKET_NAME, SPLICE_MARKER_FILE, STDERR_FIFO, TERMINAL_SOCKET,
 };
 use crate::sys::{file, procfs, system_info};
 
@@ -34,13 +34,14 @@ pub const RECORD_FILE: &str = "runtime_dir";
 /// the earlier versions find it.
 const OLD_RECORD_FILE: &str = "place";
 /// Files that are needed only while a shim supervises the task.
-const TRANSIENT_FILES: [&str; 8] = [
+const TRANSIENT_FILES: [&str; 9] = [
     SOCKET_NAME,
     FETCH_LOCK_FILE,
     OUTPUT_FIFO,
     STDERR_FIFO,
     INPUT_FIFO,
     INPUT_POSITION_FILE,
+    TERMINAL_SOCKET,
     SPLICE_MARKER_FILE,
     OLD_SPLICE_MARKER_FILE,
 ];

@@ -73,6 +73,7 @@ fn set_recorded_process(record: &mut Record, shim: ProcRef, other_boot: Option<B
         | Record::Expiring { .. }
         | Record::Ready(_)
         | Record::Denied { .. }
+        | Record::Terminal(_)
         | Record::Remote(_)
         | Record::Closed(_) => {}
     }
