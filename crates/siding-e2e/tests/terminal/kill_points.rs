@@ -1,0 +1,204 @@
+//! The shim of a task with a terminal is killed while output flows, at random moments and at each
+//! failpoint. A new shim continues with the same terminal: the program notices nothing, and no byte
+//! of its output is lost.
+
+use serde_json::{Value, json};
+use siding_e2e::{Sandbox, eventually, eventually_some, processes};
+
+use crate::support::{
+    TerminalTask, kill_and_wait, paused_shim, sandbox, spawn_until_paused, start_call, write_file,
+};
+
+/// Writes numbered lines, fifty at a time, until the file `gate` exists. Then reads a word from the
+/// terminal, prints it and exits with 7. Records each hang-up of the terminal in a file.
+const FLOW: &str = "trap 'echo hangup >> hangups' HUP; : > started; n=1; \
+                    until [ -e gate ]; do \
+                    seq -f line-%.0f $n $((n+49)); n=$((n+50)); sleep .002; done; \
+                    read -r word; echo \"word=$word\"; exit 7";
+/// Ignores the polite signals.
+const STUBBORN: &str = "trap '' TERM HUP INT; : > started; while :; do sleep 60; done";
+/// Number of the lines of [`BRIEF`].
+const BRIEF_LINES: u32 = 2000;
+/// Writes lines and exits.
+const BRIEF: &str = "seq -f line-%.0f 1 2000; exit 7";
+const STOP_GRACE: &str = "50ms";
+
+/// Returns whether an outcome is the exit with 7, or the loss of the exit status, which only the
+/// killed shim could have received.
+fn is_exit_or_lost(outcome: &Value) -> bool {
+    *outcome == json!({"kind": "exited", "code": 7}) || outcome["kind"] == "lost"
+}
+
+/// Ends a task of [`FLOW`], and asserts that its terminal has worked all the time.
+#[track_caller]
+fn finish_flow(sandbox: &Sandbox, task: &TerminalTask<'_>) {
+    write_file(sandbox, "gate", "");
+    task.wait_for("input");
+    task.type_keys(&["go", "Enter"]);
+    let outcome = task.wait_outcome();
+    assert!(is_exit_or_lost(&outcome), "{outcome}");
+    task.expect_closed();
+    assert!(!sandbox.path("hangups").exists(), "the program received SIGHUP");
+    let output = task.output();
+    let mut lines = output.split("\r\n").filter(|line| !line.starts_with("[siding] "));
+    let mut number = 1;
+    let after = loop {
+        let line = lines.next().expect("the line after the numbers");
+        if line != format!("line-{number}") {
+            break line;
+        }
+        number += 1;
+    };
+    assert_eq!(after, "go", "line {number} is missing");
+    assert_eq!(lines.collect::<Vec<_>>(), ["word=go", ""]);
+    assert_eq!(number % 50, 1, "the output ends within a round");
+}
+
+/// Promise P25 holds for a terminal as well.
+#[test]
+fn output_is_complete_after_ten_shim_kills() {
+    const KILL_COUNT: usize = 10;
+    const MIN_GROWTH_BYTES: usize = 3_000;
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, FLOW);
+    let holder = task.holder();
+    for _ in 0..KILL_COUNT {
+        let from = task.output_bytes().len();
+        eventually("the output grows", || task.output_bytes().len() > from + MIN_GROWTH_BYTES);
+        task.replace_shim();
+        assert!(holder.is_alive(), "the holder must survive its shim");
+    }
+    finish_flow(&sandbox, &task);
+    assert!(!holder.is_alive(), "the holder must end with the terminal");
+}
+
+/// While no shim lives, the program waits as soon as the buffers of the terminal are full, and
+/// nothing is lost.
+#[test]
+fn a_program_that_fills_the_terminal_continues_with_the_next_shim() {
+    let sandbox = sandbox();
+    let text = FLOW.replace(" sleep .002;", "");
+    let task = TerminalTask::start(&sandbox, &text);
+    task.wait_for_output("line-50\r\n");
+    kill_and_wait(task.shim());
+    // The program has started to write, and waits for the terminal.
+    eventually("a write to the terminal blocks", || {
+        let is_writing = |call: String| call.starts_with(&format!("{} ", libc::SYS_write));
+        task.members().iter().any(|process| {
+            std::fs::read_to_string(format!("/proc/{}/syscall", process.pid)).is_ok_and(is_writing)
+        })
+    });
+    let _taken_over = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
+    finish_flow(&sandbox, &task);
+}
+
+/// The holder only keeps the terminal for the next shim, so its death alone changes nothing.
+#[test]
+fn a_killed_holder_is_not_missed() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, FLOW);
+    kill_and_wait(task.holder());
+    let from = task.output_bytes().len();
+    eventually("the output grows", || task.output_bytes().len() > from + 1000);
+    finish_flow(&sandbox, &task);
+}
+
+/// Without a holder, the death of the shim hangs up the terminal, as the closing of a window does.
+/// This end is recorded, and nothing is left.
+#[test]
+fn the_death_of_holder_and_shim_hangs_up_the_terminal() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "trap ': > hangup; exit 9' HUP; echo up; sleep 300");
+    task.wait_for_output("up");
+    kill_and_wait(task.holder());
+    kill_and_wait(task.shim());
+    eventually("the program notices", || sandbox.path("hangup").exists());
+    let outcome = task.wait_outcome();
+    let is_expected = outcome["kind"] == "lost" || outcome["code"] == 9;
+    assert!(is_expected, "{outcome}");
+    task.expect_closed();
+}
+
+/// At the failpoints after its start the program already writes.
+#[test]
+fn a_task_survives_a_kill_at_its_start() {
+    for point in ["spawned", "running"] {
+        let sandbox = sandbox();
+        let call = start_call(&sandbox, &[], FLOW);
+        let (client, task, shim) = spawn_until_paused(&sandbox, call, point);
+        eventually("the program has started", || sandbox.path("started").exists());
+        kill_and_wait(shim);
+        let done = client.wait();
+        assert!(matches!(done.code, Some(0 | 75 | 125)), "{point}: {done}");
+        let _taken_over = sandbox.siding(&["ps", "--json"]).run().expect_code(0);
+        task.wait_for_output("line-100\r\n");
+        println!("killed at {point}");
+        finish_flow(&sandbox, &task);
+    }
+}
+
+/// Before its start the program never runs, and its terminal is gone.
+#[test]
+fn nothing_is_left_after_a_kill_before_the_start() {
+    for point in ["begun", "accepted", "ready"] {
+        let sandbox = sandbox();
+        let call = start_call(&sandbox, &[], FLOW);
+        let (client, task, shim) = spawn_until_paused(&sandbox, call, point);
+        kill_and_wait(shim);
+        let done = client.wait();
+        if point == "begun" {
+            assert_eq!(done.code, Some(125), "{done}");
+        } else {
+            assert_eq!(task.wait_outcome()["kind"], "lost", "{point}");
+        }
+        eventually("no process is left", || processes::with_birthmark(&task.id).is_empty());
+        assert!(!sandbox.path("started").exists(), "{point}: the program has run");
+        assert_eq!(task.output(), "");
+    }
+}
+
+/// At the failpoints of its end the exit is known or lost, and the output has no gap. After the end
+/// is recorded, the output is complete.
+#[test]
+fn a_kill_at_the_end_of_the_program_leaves_a_true_record() {
+    for point in ["leader_ended", "ended", "notified"] {
+        let sandbox = sandbox();
+        let call = start_call(&sandbox, &[], BRIEF);
+        let (client, task, shim) = spawn_until_paused(&sandbox, call, point);
+        kill_and_wait(shim);
+        let _done = client.wait();
+        let outcome = task.wait_outcome();
+        assert!(is_exit_or_lost(&outcome), "{point}: {outcome}");
+        task.expect_closed();
+        let output: String = (1..=BRIEF_LINES).map(|number| format!("line-{number}\r\n")).collect();
+        let stored = task.output();
+        if point == "leader_ended" {
+            // siding's own line starts on a new line.
+            let own = stored.split("[siding] ").next().unwrap_or_default();
+            assert!(output.starts_with(own.trim_end_matches('\n')), "{point}: {stored}");
+        } else {
+            assert_eq!(outcome["code"], 7, "{point}: {outcome}");
+            assert_eq!(stored, output, "{point}");
+        }
+    }
+}
+
+#[test]
+fn a_kill_during_a_stop_leaves_no_process_and_no_terminal() {
+    for point in ["intent", "signalled", "killing", "swept"] {
+        let sandbox = sandbox();
+        let started = start_call(&sandbox, &[], STUBBORN).pause_at(point).run().expect_code(0);
+        let task = TerminalTask::from_view(&sandbox, &started.json());
+        eventually("the program has started", || sandbox.path("started").exists());
+        let stop = ["stop", "--json", "--grace", STOP_GRACE, &task.id];
+        let stopper = sandbox.siding(&stop).spawn();
+        let shim =
+            eventually_some(&format!("the shim is paused at `{point}`"), || paused_shim(&task.id));
+        kill_and_wait(shim);
+        let _done = stopper.wait();
+        let view = task.stop(&["--grace", STOP_GRACE]);
+        assert_eq!(view["outcome"]["kind"], "stopped", "{point}: {view}");
+        assert!(task.members().is_empty(), "{point}");
+        task.expect_closed();
+    }
+}

@@ -1,0 +1,98 @@
+//! While a person types into a task's terminal, an agent's keys are refused.
+
+use siding_e2e::{Sandbox, Terminal, eventually};
+
+use crate::attach::Attachment;
+use crate::support::{TerminalTask, expect_refusal, kill_and_wait, sandbox};
+
+/// Answers each line.
+const ANSWER: &str = "echo up; while read -r line; do echo \"got:$line\"; done";
+
+/// Starts a task and attaches a person who has typed a line.
+#[track_caller]
+fn start_with_person(sandbox: &Sandbox) -> (TerminalTask<'_>, Attachment) {
+    let task = TerminalTask::start(sandbox, ANSWER);
+    task.wait_for_output("up");
+    let mut person = Attachment::open(sandbox, &task, &[], "up");
+    // Watching alone takes nothing.
+    let _rows = task.type_and_wait(&["agent", "Enter"], "screen:^got:agent$");
+    person.terminal.send_keys("person\r");
+    person.terminal.wait_for_row("got:person");
+    (task, person)
+}
+
+#[track_caller]
+fn expect_agent_refused(task: &TerminalTask<'_>) {
+    let output = task.output_bytes();
+    expect_refusal(task.keys_call(&["x", "Enter"]).run(), "a person has had the terminal for");
+    assert_eq!(task.output_bytes(), output, "a refused key was typed");
+}
+
+/// Waits until an agent's keys are accepted, and stops the task.
+#[track_caller]
+fn expect_agent_accepted(task: &TerminalTask<'_>) {
+    eventually("the agent may type again", || {
+        task.keys_call(&["again", "Enter"]).run().code == Some(0)
+    });
+    let _rows = task.wait_for("screen:^got:again$");
+    let journal = task.journal();
+    for event in ["taken", "returned"] {
+        let record = format!(r#""terminal":"{event}""#);
+        assert_eq!(journal.matches(&record).count(), 1, "{event} in {journal}");
+    }
+    task.stop(&["--grace", "0s"]);
+    task.expect_closed();
+}
+
+#[test]
+fn a_person_who_detaches_gives_the_terminal_back() {
+    let sandbox = sandbox();
+    let (task, person) = start_with_person(&sandbox);
+    expect_agent_refused(&task);
+    let _shown = person.detach();
+    expect_agent_accepted(&task);
+}
+
+#[test]
+fn a_killed_attachment_gives_the_terminal_back() {
+    let sandbox = sandbox();
+    let (task, person) = start_with_person(&sandbox);
+    expect_agent_refused(&task);
+    kill_and_wait(person.process());
+    expect_agent_accepted(&task);
+}
+
+/// A terminal window that is closed ends the attachment, not the task.
+#[test]
+fn a_closed_window_gives_the_terminal_back() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ANSWER);
+    task.wait_for_output("up");
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["attach", &task.id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row("up");
+    terminal.send_keys("person\r");
+    terminal.wait_for_row("got:person");
+    expect_agent_refused(&task);
+    terminal.close();
+    let _ended = call.wait();
+    expect_agent_accepted(&task);
+}
+
+/// The lease belongs to connections with the shim, so it ends with the shim. The next key of the
+/// person takes it again.
+#[test]
+fn a_person_keeps_typing_after_the_shim_was_killed() {
+    let sandbox = sandbox();
+    let (task, mut person) = start_with_person(&sandbox);
+    kill_and_wait(task.shim());
+    person.terminal.send_keys("after\r");
+    person.terminal.wait_for_row("got:after");
+    expect_agent_refused(&task);
+    let _shown = person.detach();
+    eventually("the agent may type again", || {
+        task.keys_call(&["again", "Enter"]).run().code == Some(0)
+    });
+    task.stop(&["--grace", "0s"]);
+    task.expect_closed();
+}

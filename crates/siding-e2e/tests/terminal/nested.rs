@@ -1,0 +1,82 @@
+//! A task with a terminal that is started inside another one has a terminal of its own.
+
+use serde_json::json;
+use siding_e2e::{Sandbox, eventually_some};
+
+use crate::support::{TerminalTask, as_each_user};
+
+/// Prints the terminal and its size, reads a word, prints it and exits with `code`.
+fn ask_command(name: &str, code: u8) -> String {
+    format!("tty; stty size; read -r word; echo {name}=$word; exit {code}")
+}
+
+/// Starts a task with a terminal that starts another one, and returns the outer and the inner task.
+#[track_caller]
+fn start_nested(sandbox: &Sandbox) -> (TerminalTask<'_>, TerminalTask<'_>) {
+    let inner = ask_command("inner", 4);
+    let args = ["run", "--pty", "--size", "60x20", "--background", "--json", "--", &inner];
+    let line = sandbox.siding_line(&args);
+    let text = format!("{line} > inner.json 2> inner.err; {}", ask_command("outer", 5));
+    let outer = TerminalTask::start_with(sandbox, &["--size", "100x30"], &text);
+    let view = eventually_some("the inner task has started", || {
+        let json = std::fs::read(sandbox.path("inner.json")).ok()?;
+        serde_json::from_slice::<serde_json::Value>(&json).ok()
+    });
+    (outer, TerminalTask::from_view(sandbox, &view))
+}
+
+/// Returns the lines with the terminal and its size.
+#[track_caller]
+fn terminal_lines(task: &TerminalTask<'_>) -> [String; 2] {
+    task.wait_for("input");
+    let output = task.output();
+    let mut lines = output.lines().map(str::to_owned);
+    [lines.next(), lines.next()].map(|line| line.expect("two lines"))
+}
+
+#[test]
+fn nested_tasks_have_separate_terminals() {
+    as_each_user(|sandbox| {
+        let (outer, inner) = start_nested(&sandbox);
+        let [outer_device, outer_size] = terminal_lines(&outer);
+        let [inner_device, inner_size] = terminal_lines(&inner);
+        assert_ne!(outer_device, inner_device);
+        assert_eq!((outer_size.as_str(), inner_size.as_str()), ("30 100", "20 60"));
+        assert_ne!(outer.holder(), inner.holder());
+        outer.type_keys(&["x", "Enter"]);
+        assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 5}));
+        assert!(outer.output().ends_with("\r\nx\r\nouter=x\r\n"), "{:?}", outer.output());
+        outer.expect_recorded_end();
+        // The end of the outer terminal does not reach the inner one.
+        inner.type_keys(&["y", "Enter"]);
+        assert_eq!(inner.wait_outcome(), json!({"kind": "exited", "code": 4}));
+        assert!(inner.output().ends_with("\r\ny\r\ninner=y\r\n"), "{:?}", inner.output());
+        inner.expect_closed();
+        assert!(!outer.output().contains("inner="), "{:?}", outer.output());
+        outer.expect_closed();
+    });
+}
+
+/// An ordinary user's inner task may carry the mark of the outer one, because a process can only
+/// lower its mark. The holder of the inner terminal must not be taken for a process of the outer
+/// task.
+#[test]
+fn the_inner_terminal_survives_the_stop_and_the_crash_of_the_outer() {
+    as_each_user(|sandbox| {
+        let (outer, inner) = start_nested(&sandbox);
+        let _lines = terminal_lines(&inner);
+        outer.replace_shim();
+        let holder = inner.holder();
+        let view = outer.stop(&["--grace", "1s"]);
+        assert_eq!(view["outcome"]["kind"], "stopped", "{view}");
+        outer.expect_recorded_end();
+        assert!(holder.is_alive(), "the holder of the inner terminal was ended");
+        inner.replace_shim();
+        inner.type_keys(&["z", "Enter"]);
+        let outcome = inner.wait_outcome();
+        assert!(outcome["kind"] == "lost" || outcome["code"] == 4, "{outcome}");
+        assert!(inner.output().ends_with("inner=z\r\n"), "{:?}", inner.output());
+        inner.expect_closed();
+        outer.expect_closed();
+    });
+}

@@ -1,0 +1,48 @@
+//! The output of a terminal is stored byte for byte as the line discipline passes it on.
+
+use crate::support::{TerminalTask, sandbox, start_call};
+
+#[test]
+fn output_bytes_are_stored_as_the_terminal_sends_them() {
+    let sandbox = sandbox();
+    let text = r"printf 'a\nb\tc\033[31mred\033[m\377\n'; stty -opost; printf 'raw\n\000end\n'";
+    let task = TerminalTask::start(&sandbox, text);
+    assert_eq!(task.wait_outcome()["code"], 0);
+    let expected = b"a\r\nb\tc\x1b[31mred\x1b[m\xff\r\nraw\n\0end\n";
+    assert_eq!(task.output_bytes(), expected, "{:?}", task.output());
+    task.expect_closed();
+}
+
+/// Standard output and standard error are one terminal, so their order is that of the writes.
+#[test]
+fn both_streams_are_stored_in_the_order_of_the_writes() {
+    let sandbox = sandbox();
+    let text = "for i in {1..200}; do echo out-$i; echo err-$i >&2; done";
+    let task = TerminalTask::start(&sandbox, text);
+    assert_eq!(task.wait_outcome()["code"], 0);
+    let expected: String = (1..=200).map(|i| format!("out-{i}\r\nerr-{i}\r\n")).collect();
+    assert_eq!(task.output(), expected);
+}
+
+/// A terminal passes on at most 4 KiB at a time, and nothing of a long output is lost.
+#[test]
+fn twenty_megabytes_are_stored_completely() {
+    const LINES: usize = 2_500_000;
+    let sandbox = sandbox();
+    let command = format!("seq -f %.0f {LINES}");
+    let call = start_call(&sandbox, &[], &command);
+    let started = call.env("SIDING_OUTPUT_KEEP_HEAD", "4GiB").run().expect_code(0);
+    let task = TerminalTask::from_view(&sandbox, &started.json());
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 0}));
+    let output = task.output_bytes();
+    assert!(output.len() > 20_000_000, "{} bytes", output.len());
+    let mut rest = output.as_slice();
+    for number in 1..=LINES {
+        let line = format!("{number}\r\n");
+        let tail = rest.strip_prefix(line.as_bytes());
+        rest = tail.unwrap_or_else(|| panic!("line {number} is missing: {:?}", rest.get(..40)));
+    }
+    assert_eq!(rest, b"");
+    let journal = task.journal();
+    assert!(journal.contains(&format!(r#""bytes":{}"#, output.len())), "{journal}");
+}

@@ -1,0 +1,111 @@
+//! Secrets: an agent cannot type them, a person can, and they are written to no file.
+
+use siding_e2e::{Sandbox, Terminal, eventually};
+
+use crate::support::{TerminalTask, expect_refusal, files_below, sandbox};
+
+/// What the person types; it occurs nowhere else on the machine.
+const SECRET: &str = "hunter2-Zq7-secret";
+/// Asks for a secret without echo, and prints its length.
+const ASK: &str =
+    "read -s -p 'PIN: ' pin; echo; echo \"length=${#pin}\"; unset pin; read -p 'go on? ' _";
+
+/// Asserts that no file of siding, of the home directory or of the working directory contains the
+/// secret.
+#[track_caller]
+fn assert_written_nowhere(sandbox: &Sandbox) {
+    let mut searched = 0;
+    let directories = [sandbox.state_dir(), sandbox.home(), sandbox.path("")];
+    for path in directories.iter().flat_map(|directory| files_below(directory)) {
+        // Opening a FIFO would block.
+        if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+            continue;
+        }
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let found = bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+        assert!(!found, "{} contains the secret", path.display());
+        searched += 1;
+    }
+    assert!(searched > 1, "only {searched} files were searched");
+}
+
+#[test]
+fn an_agent_cannot_type_a_secret() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ASK);
+    task.wait_for("input");
+    let before = task.output_bytes();
+    for keys in [&["1234", "Enter"][..], &["C-c"], &["-l", "1234\n"]] {
+        let done = task.keys_call(keys).run();
+        expect_refusal(done, &format!("siding answer {}", task.id));
+    }
+    let done = task.keys_call(&["1234", "Enter"]).run();
+    expect_refusal(done, "`PIN:`");
+    expect_refusal(sandbox.siding(&["answer", &task.id]).run(), "only a person at a terminal");
+    assert_eq!(task.output_bytes(), before, "a refused key was typed");
+    task.stop(&["--grace", "0s"]);
+    assert!(!task.output().contains("length="), "{:?}", task.output());
+}
+
+#[test]
+fn a_person_answers_and_the_secret_is_written_nowhere() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ASK);
+    task.wait_for("input");
+    let mut terminal = Terminal::new(80, 24);
+    let before = terminal.modes();
+    let call = sandbox.siding(&["answer", &task.id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("PIN:");
+    terminal.send_keys(&format!("{SECRET}\r"));
+    let done = call.wait();
+    let shown = terminal.scrollback_text();
+    assert_eq!(done.code, Some(0), "{shown}");
+    assert!(!shown.contains(SECRET), "{shown}");
+    assert_eq!(terminal.modes(), before);
+    let output = task.wait_for_output("go on? ");
+    assert!(output.contains(&format!("length={}\r\n", SECRET.len())), "{output:?}");
+    let screen = task.screen().to_string();
+    assert!(!screen.contains(SECRET), "{screen}");
+    assert_written_nowhere(&sandbox);
+    // An agent may type again. The answer has ended with its connection, and so has the lease.
+    eventually("the agent may type again", || {
+        task.keys_call(&["y", "Enter"]).run().code == Some(0)
+    });
+    assert_eq!(task.wait_outcome()["code"], 0);
+    task.expect_closed();
+    assert_written_nowhere(&sandbox);
+}
+
+/// The secret that a person types over an attachment is not stored either.
+#[test]
+fn a_secret_typed_by_an_attached_person_is_written_nowhere() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ASK);
+    task.wait_for("input");
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["attach", &task.id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row("PIN:");
+    terminal.send_keys(&format!("{SECRET}\r"));
+    terminal.wait_for_row(&format!("length={}", SECRET.len()));
+    assert_written_nowhere(&sandbox);
+    terminal.send_keys("\r");
+    let done = call.wait();
+    assert_eq!(done.code, Some(0), "{}", terminal.scrollback_text());
+    assert!(!terminal.scrollback_text().contains(SECRET));
+    task.expect_closed();
+    assert_written_nowhere(&sandbox);
+}
+
+/// A secret is only for a program that asks for one: otherwise it would be shown.
+#[test]
+fn an_answer_is_refused_while_the_terminal_shows_what_is_typed() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "read -p 'name? ' name");
+    task.wait_for("input");
+    let mut terminal = Terminal::new(80, 24);
+    let done = sandbox.siding(&["answer", &task.id]).on_terminal(&terminal).run();
+    assert_eq!(done.code, Some(125), "{}", terminal.scrollback_text());
+    terminal.wait_for_text("does not ask for a secret");
+    task.type_keys(&["x", "Enter"]);
+    assert_eq!(task.wait_outcome()["code"], 0);
+}
