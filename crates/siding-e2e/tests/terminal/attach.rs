@@ -1,5 +1,5 @@
-//! `siding attach`: a person's terminal shows the task's screen, passes keys and its size on, and is
-//! as before when the person leaves or the task ends.
+//! `siding attach`: a person's terminal shows the task's screen, passes keys and its size on, and
+//! is as before when the person leaves or the task ends.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, RunningProgram, Sandbox, Terminal, eventually, eventually_some};

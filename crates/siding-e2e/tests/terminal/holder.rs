@@ -1,5 +1,5 @@
-//! The process that holds a terminal for the next shim is no process of the task, and neither it nor
-//! a terminal outlives the task.
+//! The process that holds a terminal for the next shim is no process of the task, and neither it
+//! nor a terminal outlives the task.
 
 use std::collections::BTreeSet;
 
@@ -103,8 +103,9 @@ fn kernel_pty_count() -> u64 {
     count.trim().parse().expect("a number")
 }
 
-/// No terminal is leaked by many tasks that end in different ways. `TERMINAL_TASKS` sets their number
-/// (default 200); if it is set, the test must run alone, and also compares the kernel's own count.
+/// No terminal is leaked by many tasks that end in different ways. `TERMINAL_TASKS` sets their
+/// number (default 200); if it is set, the test must run alone, and also compares the kernel's own
+/// count.
 #[test]
 fn many_tasks_leave_no_terminal_behind() {
     let count = env_number("TERMINAL_TASKS", 200);

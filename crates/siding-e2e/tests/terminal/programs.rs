@@ -1,6 +1,6 @@
-//! Real programs in a task's terminal: each draws its screen, takes keys and ends by them. A program
-//! that is not installed is left out with a message; in CI, the programs that `.ci/run` installs
-//! must be there.
+//! Real programs in a task's terminal: each draws its screen, takes keys and ends by them. A
+//! program that is not installed is left out with a message; in CI, the programs that `.ci/run`
+//! installs must be there.
 
 use serde_json::json;
 
