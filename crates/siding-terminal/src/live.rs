@@ -16,7 +16,7 @@ use siding_model::id::TaskId;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::terminal::{
-    KeyError, KeyInput, KeysRefusal, PromptEvidence, TerminalFacts, TerminalUser,
+    AwaitedInput, KeyError, KeyInput, KeysRefusal, PromptEvidence, TerminalFacts, TerminalUser,
 };
 
 use crate::condition::{ScreenCondition, ScreenConditionError};
@@ -94,6 +94,29 @@ pub enum TerminalWaitEnd {
     Ended,
 }
 
+impl TerminalWaitEnd {
+    /// Returns the name in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::TimedOut => "timeout",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// The screen of a running task, and what its terminal expects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveScreen {
+    /// The screen.
+    pub screen: Screen,
+    /// The input that the task waits for; `None` while it waits for none.
+    pub awaited: Option<AwaitedInput>,
+    /// Time since which a person has the terminal, in milliseconds; `None` while none has.
+    pub taken_for_ms: Option<u64>,
+}
+
 /// The terminal of a task that runs.
 #[derive(Debug)]
 pub struct LiveTerminal<'r> {
@@ -130,6 +153,17 @@ impl<'r> LiveTerminal<'r> {
     /// [`LiveTerminalError`].
     pub fn screen(&mut self) -> Result<Screen, LiveTerminalError> {
         Ok(self.facts_and_screen()?.1)
+    }
+
+    /// Returns the present screen, and what the terminal expects.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`].
+    pub fn screen_with_input(&mut self) -> Result<LiveScreen, LiveTerminalError> {
+        let (facts, screen) = self.facts_and_screen()?;
+        let awaited = facts.awaited_input(prompt_evidence(&screen));
+        Ok(LiveScreen { screen, awaited, taken_for_ms: facts.taken_for_ms })
     }
 
     /// Returns the offset of the output up to which the last screen was computed, and whether a part
@@ -182,14 +216,8 @@ impl<'r> LiveTerminal<'r> {
         if self.user == TerminalUser::Person {
             return None;
         }
-        let prompt = screen.row(usize::from(screen.cursor().row));
-        let evidence = PromptEvidence {
-            is_password_prompt: OutputTail::from_bytes(prompt.as_bytes()).prompt
-                == Some(Prompt::Password),
-            is_alternate_screen: screen.is_alternate(),
-        };
-        let is_secret = facts.input.secret_requested(evidence);
-        is_secret.then(|| KeysRefusal::SecretRequested { prompt: prompt.to_owned() })
+        let is_secret = facts.input.secret_requested(prompt_evidence(screen));
+        is_secret.then(|| KeysRefusal::SecretRequested { prompt: cursor_row(screen).to_owned() })
     }
 
     /// Waits until a condition is met, for at most `timeout_ms` milliseconds.
@@ -259,12 +287,8 @@ impl<'r> LiveTerminal<'r> {
         let mut previous = None;
         loop {
             let facts = self.client.facts()?;
-            // A prompt of a program that runs as another user is seen only by its mode.
-            let is_hidden_prompt = facts.is_reader_hidden && !facts.input.echo;
-            let is_met =
-                (facts.input.awaits_input() || is_hidden_prompt) && !facts.has_unread_input;
             // A program may look for input between two steps of its work, so two looks must agree.
-            let seen = is_met.then_some((facts.output_bytes, facts.input));
+            let seen = facts.awaits_input().then_some((facts.output_bytes, facts.input));
             if seen.is_some() && seen == previous {
                 return Ok(TerminalWaitEnd::Met);
             }
@@ -335,5 +359,18 @@ impl<'r> LiveTerminal<'r> {
             }
             thread::sleep(Duration::from_millis(LOOK_PAUSE_MS.0));
         }
+    }
+}
+
+/// Returns the text of the row with the cursor, where a program asks.
+fn cursor_row(screen: &Screen) -> &str {
+    screen.row(usize::from(screen.cursor().row))
+}
+
+fn prompt_evidence(screen: &Screen) -> PromptEvidence {
+    let prompt = OutputTail::from_bytes(cursor_row(screen).as_bytes()).prompt;
+    PromptEvidence {
+        is_password_prompt: prompt == Some(Prompt::Password),
+        is_alternate_screen: screen.is_alternate(),
     }
 }

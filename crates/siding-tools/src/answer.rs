@@ -8,12 +8,15 @@ use siding_core::settings::SettingsError;
 use siding_core::store::StoreError;
 use siding_core::task::input::InputError;
 use siding_core::task::run::RunError;
+use siding_core::task::terminal::TerminalError;
 use siding_core::task::wait::WaitError;
 use siding_core::task::watch::WatchError;
 use siding_core::task::why::WhyError;
-use siding_model::advice::Dialect;
+use siding_model::advice::{Dialect, keys_refusal_text};
 use siding_model::id::TaskId;
+use siding_model::terminal::KeysRefusal;
 use siding_model::text::one_line;
+use siding_terminal::LiveTerminalError;
 
 use crate::delivery::DeliveryAck;
 use crate::structured::StructuredAnswer;
@@ -123,6 +126,9 @@ pub enum ToolError {
     /// The task's input cannot be written.
     #[error(transparent)]
     Input(#[from] InputError),
+    /// The terminal of a task cannot be read, or the keys were not typed.
+    #[error(transparent)]
+    Terminal(#[from] LiveTerminalError),
     /// The reason why a task is quiet cannot be determined.
     #[error(transparent)]
     Why(#[from] WhyError),
@@ -161,7 +167,12 @@ impl ToolError {
     #[must_use]
     pub fn format_line(&self, dialect: Dialect) -> String {
         // The error contains arguments of the caller, which are untrusted text.
-        let text = one_line(&self.to_string(), MESSAGE_COLUMNS);
+        let message = if let Self::Terminal(LiveTerminalError::Terminal(error)) = self {
+            format_terminal_error(error, dialect)
+        } else {
+            self.to_string()
+        };
+        let text = one_line(&message, MESSAGE_COLUMNS);
         match self.advice(dialect) {
             Some(next) => format!("{text}; {next}"),
             None => text,
@@ -189,10 +200,14 @@ impl ToolError {
             Self::Copy(CopyError::ThisMachine { .. }) => {
                 Some("name another machine in `on`".to_owned())
             }
+            Self::Terminal(LiveTerminalError::Terminal(TerminalError::Unread { .. })) => {
+                Some(format!("{} shows what it does", dialect.format_tool("why")))
+            }
             Self::Arguments(_)
             | Self::Copy(CopyError::SharedFiles { .. })
             | Self::NoProject { .. }
             | Self::Sync(_)
+            | Self::Terminal(_)
             | Self::Store(_)
             | Self::Watch(_)
             | Self::Wait(_)
@@ -203,5 +218,40 @@ impl ToolError {
             | Self::Io { .. }
             | Self::Cancelled => None,
         }
+    }
+}
+
+impl From<TerminalError> for ToolError {
+    fn from(error: TerminalError) -> Self {
+        Self::Terminal(error.into())
+    }
+}
+
+/// Returns the message about a terminal that could not be used, in the terms of `dialect`.
+fn format_terminal_error(error: &TerminalError, dialect: Dialect) -> String {
+    match error {
+        TerminalError::Refused { id, refusal } => keys_refusal_text(refusal, *id, dialect),
+        TerminalError::Ended { id } => keys_refusal_text(&KeysRefusal::Ended, *id, dialect),
+        TerminalError::OutputDiffers { .. }
+        | TerminalError::Unread { .. }
+        | TerminalError::Watch(_) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_keys_names_the_tools_of_its_reader() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
+        let refused = |refusal| ToolError::from(TerminalError::Refused { id, refusal });
+        let secret = KeysRefusal::SecretRequested { prompt: "Password:".to_owned() };
+        let text = refused(secret).format_line(Dialect::Tools);
+        assert!(text.contains("run `siding answer b-4k7q0n2m8x5t`"), "{text}");
+        let text = refused(KeysRefusal::NoTerminal).format_line(Dialect::Agent);
+        assert!(text.contains("start the command again with `bash` and `pty`"), "{text}");
+        let text = ToolError::from(TerminalError::Ended { id }).format_line(Dialect::Tools);
+        assert!(text.contains("read its output with `output`"), "{text}");
     }
 }

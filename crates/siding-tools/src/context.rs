@@ -29,6 +29,7 @@ use siding_model::task_view::TaskView;
 use crate::answer::ToolError;
 use crate::delivery::DeliveryAck;
 use crate::notices_in_flight::NoticesInFlight;
+use crate::shown_screens::ShownScreens;
 
 /// Path of the program that runs as the shim: siding itself.
 pub const SHIM_PROGRAM: &CStr = SELF_EXE;
@@ -46,6 +47,7 @@ pub struct ToolContext {
     /// The terms of advice to a model: names of commands or of tools.
     pub dialect: Dialect,
     pub(crate) notices_in_flight: NoticesInFlight,
+    pub(crate) shown_screens: ShownScreens,
     /// Whether the caller appends notices about other tasks to the answers of tools.
     answers_carry_notices: bool,
 }
@@ -62,7 +64,16 @@ impl ToolContext {
         dialect: Dialect,
     ) -> Self {
         let notices_in_flight = NoticesInFlight::default();
-        Self { root, session, owner, dialect, notices_in_flight, answers_carry_notices: false }
+        let (shown_screens, answers_carry_notices) = (ShownScreens::default(), false);
+        Self {
+            root,
+            session,
+            owner,
+            dialect,
+            notices_in_flight,
+            shown_screens,
+            answers_carry_notices,
+        }
     }
 
     /// Returns the session for a new task after checking that it has not ended: a task in an ended

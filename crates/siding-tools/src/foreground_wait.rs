@@ -18,8 +18,11 @@ use crate::answer::ToolError;
 use crate::async_fd::{self, ReadableFds, run_blocking};
 use crate::call_context::{AsyncCaller, CancelReason};
 use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
+use crate::terminal;
 
-/// Waits for a task as long as the policy says, and returns the task's state after the wait.
+/// Waits for a task as long as the policy says, and returns the task's state after the wait. A task
+/// with a terminal moves to the background as soon as it waits for input, which the caller can then
+/// type.
 ///
 /// When the caller cancels the wait because the result is no longer wanted, a foreground task is
 /// interrupted with SIGINT, as with Ctrl-C at a terminal, because the command ran only for this
@@ -41,6 +44,7 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
     let mut call = ForegroundCall::new(policy, clock::monotonic_now());
     let mut cancelled = pin!(caller.cancelled());
     let mut sent_to_background = pin!(caller.sent_to_background());
+    let mut input_awaited = pin!(terminal::wait_for_reader(context, spec));
     let mut is_sent = false;
     loop {
         let mut ended = None;
@@ -61,6 +65,8 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
                     is_sent = true;
                     CallEvent::SentToBackground
                 }
+                // The event ends the call, so the future is not polled again.
+                () = &mut input_awaited => CallEvent::Ready,
                 () = caller.progress_due() => {
                     let snapshot = run_blocking(|| context.snapshot(watch.id())).ok();
                     caller.report_progress(context, snapshot.as_ref(), bound).await;

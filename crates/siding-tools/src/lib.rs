@@ -19,7 +19,9 @@ mod delivery;
 mod foreground_wait;
 mod notices_in_flight;
 pub mod schema;
+mod shown_screens;
 mod structured;
+mod terminal;
 pub mod text;
 pub mod tools;
 

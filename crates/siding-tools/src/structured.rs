@@ -13,6 +13,7 @@ use siding_model::id::TaskId;
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
+use siding_model::terminal::AwaitedInput;
 use siding_model::text::one_line;
 
 /// Maximum width of the line for one task, in columns.
@@ -174,6 +175,33 @@ pub(crate) struct InputDetails {
 pub(crate) struct WhyDetails {
     /// The verdict on the task, with its evidence.
     pub(crate) why: WhyView,
+}
+
+/// The fields of `screen`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ScreenDetails {
+    /// Id of the task.
+    pub(crate) task_id: TaskId,
+    /// Hash of the screen, for `since_hash` and `if_screen`.
+    pub(crate) hash: String,
+    /// Input that the task waits for; omitted if it waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waits_for: Option<AwaitedInput>,
+}
+
+/// The fields of `keys`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct KeysDetails {
+    /// Id of the task.
+    pub(crate) task_id: TaskId,
+    /// End of the wait: `met`, `timeout` or `ended`; omitted if nothing was typed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) wait: Option<&'static str>,
+    /// Hash of the screen, for `since_hash` and `if_screen`.
+    pub(crate) hash: String,
+    /// Input that the task waits for; omitted if it waits for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waits_for: Option<AwaitedInput>,
 }
 
 /// Returns the fields of a tool's answer as a JSON object.

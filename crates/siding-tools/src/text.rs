@@ -7,13 +7,18 @@ use siding_core::sys::clock;
 use siding_core::task::port_conflict::port_conflict_advice;
 use siding_core::task::view::ViewDetail;
 use siding_model::advice::{self, NoticeChannel};
+use siding_model::id::TaskId;
+use siding_model::notice::Coverage;
 use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
+use siding_terminal::format_screen;
 
 use crate::answer::{ToolAnswer, ToolError};
 use crate::context::{TaskSnapshot, ToolContext};
+use crate::delivery::DeliveryAck;
 use crate::structured::{self, RunDetails, TaskSummary};
+use crate::terminal::TaskScreen;
 
 pub use crate::structured::LINE_COLUMNS;
 
@@ -62,7 +67,8 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
     advice::task_advice(view, context.dialect, channel, clock::unix_now())
 }
 
-/// Returns an answer with the state of a task, the next step, and at most `max` bytes of output.
+/// Returns an answer with the state of a task, the next step, and at most `max` bytes of output. A
+/// running task with a terminal is shown by its screen, and by what it waits for.
 ///
 /// # Errors
 ///
@@ -73,6 +79,9 @@ pub fn answer_with_output(
     max: usize,
 ) -> Result<ToolAnswer, ToolError> {
     let view = context.view(snapshot, ViewDetail::Full);
+    if let Some(answer) = answer_with_screen(context, snapshot, &view) {
+        return Ok(answer);
+    }
     let keep_head = snapshot.state.spec.keep_head;
     let excerpt = output::excerpt(&snapshot.dir, keep_head, max)
         .map_err(|source| ToolError::Io { doing: "read the output", source })?;
@@ -85,6 +94,47 @@ pub fn answer_with_output(
     let details = RunDetails { task, duplicate_of: None, output_truncated };
     answer.details = structured::to_fields(&details);
     answer.output = Some(excerpt.text);
+    Ok(answer)
+}
+
+/// Returns the answer about a running task with a terminal; `None` for another task, or if the
+/// screen cannot be read. A task that waits for input needs no advice about waiting for its end.
+fn answer_with_screen(
+    context: &ToolContext,
+    snapshot: &TaskSnapshot,
+    view: &TaskView,
+) -> Option<ToolAnswer> {
+    if snapshot.state.terminal.is_none() || !snapshot.state.is_live() {
+        return None;
+    }
+    let shown = TaskScreen::read(context, snapshot).ok().filter(|shown| !shown.has_ended)?;
+    let mut answer = match shown.awaited {
+        Some(_) => ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS)),
+        None => status_answer(context, snapshot, view),
+    };
+    let id = view.task_id;
+    answer.lines.push(shown.describe_with_tools(id, context.dialect));
+    answer.lines.extend(passed_limits(view, snapshot));
+    let task = Some(TaskSummary::from(view));
+    let details = RunDetails { task, duplicate_of: None, output_truncated: false };
+    answer.details = structured::to_fields(&details);
+    answer.output = Some(format_screen(&shown.screen));
+    context.shown_screens.record(id, shown.screen.content_hash());
+    Some(answer)
+}
+
+/// Returns an answer with the outcome of an ended task, which counts as reported.
+///
+/// # Errors
+///
+/// Returns [`ToolError::Watch`] when the state of the task cannot be read.
+pub(crate) fn ended_answer(context: &ToolContext, id: TaskId) -> Result<ToolAnswer, ToolError> {
+    let snapshot = context.snapshot(id)?;
+    let view = context.view(&snapshot, ViewDetail::Brief);
+    let mut answer = status_answer(context, &snapshot, &view);
+    answer
+        .delivery_acks
+        .push(DeliveryAck::TaskReported(Box::new(snapshot.state), Coverage::Status));
     Ok(answer)
 }
 

@@ -1,9 +1,11 @@
 //! The tools: their names, descriptions and arguments.
 
 mod input;
+mod keys;
 mod list;
 mod output;
 mod run;
+mod screen;
 mod self_task;
 mod stop;
 mod wait;
@@ -19,7 +21,8 @@ use crate::answer::{ToolAnswer, ToolError};
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
 use crate::structured::{
-    InputDetails, ListDetails, OutputDetails, RunDetails, StopDetails, WaitDetails, WhyDetails,
+    InputDetails, KeysDetails, ListDetails, OutputDetails, RunDetails, ScreenDetails, StopDetails,
+    WaitDetails, WhyDetails,
 };
 use crate::{arguments, schema};
 
@@ -99,6 +102,8 @@ tools! {
     stop(StopArgs) -> StopDetails, Destructive, Some("task_stop");
     list(ListArgs) -> ListDetails, ReadOnly, Some("task_list");
     input(InputArgs) -> InputDetails, Additive, Some("task_input");
+    screen(ScreenArgs) -> ScreenDetails, ReadOnly, Some("task_screen");
+    keys(KeysArgs) -> KeysDetails, Additive, Some("task_keys");
     why(WhyArgs) -> WhyDetails, ReadOnly, Some("task_why");
 }
 

@@ -29,6 +29,13 @@ pub(super) struct BashArgs {
     /// Let `task_input` write to the command's standard input, which is otherwise empty.
     #[serde(default)]
     stdin: bool,
+    /// Give it a terminal, for programs that ask or draw a screen: answers as soon as it waits for
+    /// input; `task_keys` types, `task_screen` shows it.
+    #[serde(default)]
+    pty: bool,
+    /// Columns and rows of the terminal (default `80x24`).
+    #[serde(default)]
+    size: Option<String>,
     /// Machine that runs the command: the name of an executor in the settings.
     #[serde(default)]
     on: Option<String>,
@@ -49,17 +56,33 @@ pub(super) struct BashArgs {
 impl BashArgs {
     /// Returns the arguments of the shared task tools for this command, run in `cwd`.
     pub(super) fn into_run_args(self, cwd: &Path) -> RunArgs {
+        let Self {
+            command,
+            run_in_background,
+            timeout,
+            budget,
+            stdin,
+            pty,
+            size,
+            on,
+            sync,
+            sync_paths,
+            fetch,
+            allow_duplicate,
+        } = self;
         RunArgs {
-            command: self.command,
-            background: self.run_in_background,
-            timeout: self.timeout,
-            budget: self.budget,
-            stdin: self.stdin,
-            on: self.on,
-            sync: self.sync,
-            sync_paths: self.sync_paths,
-            fetch: self.fetch,
-            allow_duplicate: self.allow_duplicate,
+            command,
+            background: run_in_background,
+            timeout,
+            budget,
+            stdin,
+            pty,
+            size,
+            on,
+            sync,
+            sync_paths,
+            fetch,
+            allow_duplicate,
             cwd: Some(cwd.to_owned()),
             may_start_in_background: true,
             ..RunArgs::default()

@@ -108,7 +108,11 @@ impl Args {
             let has_ended = !task.state.is_live();
             let (offset, gap) = (replay.offset(), replay.is_incomplete());
             let screen = after.to_view(id, offset, has_ended, gap, ColorDetail::Text);
-            render::json::print(&KeysView { task_id: id, wait: end.map(end_name), screen })?;
+            render::json::print(&KeysView {
+                task_id: id,
+                wait: end.map(TerminalWaitEnd::as_str),
+                screen,
+            })?;
         } else if end.is_some() {
             out::print(&format!("{}\n", format_changes(&before, &after).trim_end()))?;
         }
@@ -127,13 +131,5 @@ impl Args {
             parse_key(word).map_err(Failure::new)
         };
         self.keys.iter().map(parse).collect()
-    }
-}
-
-const fn end_name(end: TerminalWaitEnd) -> &'static str {
-    match end {
-        TerminalWaitEnd::Met => "met",
-        TerminalWaitEnd::TimedOut => "timeout",
-        TerminalWaitEnd::Ended => "ended",
     }
 }

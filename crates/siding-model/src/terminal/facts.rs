@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{TerminalInput, TerminalSize};
+use super::{AwaitedInput, PromptEvidence, TerminalInput, TerminalSize};
 
 /// A writer's relation to the lease of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,4 +32,54 @@ pub struct TerminalFacts {
     pub has_unread_input: bool,
     /// Time since which a person has the terminal, in milliseconds; `None` while none has.
     pub taken_for_ms: Option<u64>,
+}
+
+impl TerminalFacts {
+    /// Returns whether a program waits for input, and has read everything that was typed.
+    #[must_use]
+    pub const fn awaits_input(&self) -> bool {
+        // A prompt of a program that runs as another user is seen only by its mode.
+        let is_hidden_prompt = self.is_reader_hidden && !self.input.echo;
+        (self.input.awaits_input() || is_hidden_prompt) && !self.has_unread_input
+    }
+
+    /// Returns the kind of input that a program waits for, or `None` while none waits for any.
+    #[must_use]
+    pub const fn awaited_input(&self, evidence: PromptEvidence) -> Option<AwaitedInput> {
+        if self.awaits_input() { Some(self.input.expected_input(evidence)) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ProcRef;
+    use crate::terminal::ReaderFact;
+
+    #[test]
+    fn a_program_that_has_not_read_everything_waits_for_nothing() {
+        let process = ProcRef { pid: 7, start_ticks: 70 };
+        let facts = TerminalFacts {
+            output_bytes: 0,
+            size: TerminalSize::DEFAULT,
+            input: TerminalInput {
+                echo: true,
+                canonical: true,
+                reader: Some(ReaderFact { process, is_in_read: true }),
+            },
+            is_reader_hidden: false,
+            has_unread_input: false,
+            taken_for_ms: None,
+        };
+        let evidence = PromptEvidence::default();
+        assert_eq!(facts.awaited_input(evidence), Some(AwaitedInput::Line));
+        let busy = TerminalFacts { has_unread_input: true, ..facts };
+        assert_eq!(busy.awaited_input(evidence), None);
+        // The prompt of sudo, whose processes cannot be examined.
+        let input = TerminalInput { echo: false, canonical: true, reader: None };
+        let hidden = TerminalFacts { input, is_reader_hidden: true, ..facts };
+        assert_eq!(hidden.awaited_input(evidence), Some(AwaitedInput::Secret));
+        let input = TerminalInput { echo: true, ..input };
+        assert_eq!(TerminalFacts { input, ..hidden }.awaited_input(evidence), None);
+    }
 }

@@ -68,18 +68,15 @@ impl TerminalInput {
         self.reader.is_some()
     }
 
-    /// Returns the kind of input that the foreground process group waits for, or `None` while no
-    /// process of the group waits for any.
+    /// Returns the kind of input that a program which waits for input expects.
     #[must_use]
-    pub const fn awaited_input(&self, evidence: PromptEvidence) -> Option<AwaitedInput> {
-        if !self.awaits_input() {
-            None
-        } else if self.secret_requested(evidence) {
-            Some(AwaitedInput::Secret)
+    pub const fn expected_input(&self, evidence: PromptEvidence) -> AwaitedInput {
+        if self.secret_requested(evidence) {
+            AwaitedInput::Secret
         } else if self.canonical {
-            Some(AwaitedInput::Line)
+            AwaitedInput::Line
         } else {
-            Some(AwaitedInput::Keys)
+            AwaitedInput::Keys
         }
     }
 }
@@ -154,7 +151,7 @@ mod tests {
             ),
             ("cbreak mode", input(true, false), PASSWORD_PROMPT, AwaitedInput::Keys),
         ] {
-            assert_eq!(terminal.awaited_input(evidence), Some(expected), "{what}");
+            assert_eq!(terminal.expected_input(evidence), expected, "{what}");
             let is_secret = expected == AwaitedInput::Secret;
             assert_eq!(terminal.secret_requested(evidence), is_secret, "{what}");
         }
@@ -164,7 +161,6 @@ mod tests {
     fn a_secret_is_requested_before_the_program_reads_it() {
         let terminal = TerminalInput { reader: None, ..input(false, true) };
         assert!(!terminal.awaits_input());
-        assert_eq!(terminal.awaited_input(PASSWORD_PROMPT), None);
         assert!(terminal.secret_requested(PASSWORD_PROMPT));
     }
 

@@ -112,7 +112,7 @@ pub enum KeyError {
     #[error("an empty word types nothing; write a key such as `Enter` or `C-c`, or a text")]
     Empty,
     /// The word is another program's spelling of a key.
-    #[error("`{word}` is not a key name; write `{key}` for the key, or use `-l` to type the text")]
+    #[error("`{word}` is not a key name; write `{key}` for the key, or set `literal` to type the text")]
     ForeignSpelling {
         /// The rejected word as it was passed, not escaped.
         word: String,
@@ -121,7 +121,7 @@ pub enum KeyError {
     },
     /// The word has the form of a key with modifiers, but there is no such key.
     #[error(
-        "`{word}` is not a key; keys are words such as `C-c`, `M-x`, `S-Tab`, `C-M-Up`, `Enter`, `F5`, one key for each word; use `-l` to type the text"
+        "`{word}` is not a key; keys are words such as `C-c`, `M-x`, `S-Tab`, `C-M-Up`, `Enter`, `F5`, one key for each word; set `literal` to type the text"
     )]
     UnknownKey {
         /// The rejected word as it was passed, not escaped.
@@ -137,7 +137,7 @@ pub enum KeyError {
     },
     /// The word starts as a click, but names no cell.
     #[error(
-        "`{word}` is not a click; write a column and a row from 0, as in `click:12,5`, or use `-l` to type the text"
+        "`{word}` is not a click; write a column and a row from 0, as in `click:12,5`, or set `literal` to type the text"
     )]
     InvalidClick {
         /// The rejected word as it was passed, not escaped.

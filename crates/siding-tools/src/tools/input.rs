@@ -43,6 +43,12 @@ pub(super) async fn call<C: CallContext>(
     run_blocking(|| {
         let snapshot = context.snapshot(context.find_task(&args.id)?)?;
         let id = snapshot.dir.id();
+        if snapshot.state.is_live() && snapshot.state.terminal.is_some() {
+            return Err(ToolError::Arguments(format!(
+                "task {id} has a terminal and no input pipe; {} types into its terminal",
+                context.dialect.format_tool("keys")
+            )));
+        }
         let mut input =
             TaskInput::open(&context.root, SHIM_PROGRAM, &snapshot.dir, &snapshot.state)?
                 .requested_by(requester);

@@ -21,6 +21,7 @@ use crate::call_context::CallContext;
 use crate::context::{TaskSnapshot, ToolContext};
 use crate::delivery::DeliveryAck;
 use crate::structured::{self, OutputDetails, TaskSummary};
+use crate::terminal::TaskScreen;
 use crate::text::{self, LINE_COLUMNS};
 
 pub(super) const DESCRIPTION: &str = "\
@@ -94,6 +95,7 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
         let size = size_in_words(max as u64);
         answer.lines.push(format!("cut to the last {size}; a larger `max_bytes` shows more"));
     }
+    answer.lines.extend(full_screen_note(context, &snapshot));
     if state.is_live() {
         answer.lines.extend(text::next_step(context, &view));
     }
@@ -113,6 +115,15 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
         .delivery_acks
         .extend(is_complete.then(|| DeliveryAck::TaskReported(Box::new(state), Coverage::Output)));
     Ok(answer)
+}
+
+/// Returns a note about a full-screen program, whose output is not made of lines.
+fn full_screen_note(context: &ToolContext, snapshot: &TaskSnapshot) -> Option<String> {
+    snapshot.state.terminal.as_ref()?;
+    // The output is useful without the note, so an error is ignored.
+    let shown = TaskScreen::read_stored(snapshot).ok()?;
+    let tool = context.dialect.format_tool("screen");
+    shown.screen.is_alternate().then(|| format!("it uses the whole screen; {tool} shows it better"))
 }
 
 fn select_lines(args: &OutputArgs) -> Result<LineFilter, ToolError> {

@@ -11,7 +11,7 @@ use siding_core::settings::{self, Environment};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
 use siding_core::task::run::{
-    self, ExecutorChoice, LaunchResult, PreparedTask, RunError, TaskStdin,
+    self, BaseEnvironment, ExecutorChoice, LaunchResult, PreparedTask, RunError, TaskStdin,
 };
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
@@ -24,6 +24,7 @@ use siding_model::lifecycle::Phase;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::{Key, Origin, RawValue};
 use siding_model::spec::{TaskCommand, TaskSpec};
+use siding_model::terminal::TerminalSize;
 use siding_model::wait::Condition;
 
 use super::wait;
@@ -71,6 +72,13 @@ pub struct RunArgs {
     /// Let `input` write to its standard input, which is empty otherwise.
     #[serde(default)]
     pub stdin: bool,
+    /// Give it a terminal, for programs that ask or draw a screen: answers as soon as it waits for
+    /// input; `keys` types, `screen` shows it.
+    #[serde(default)]
+    pub pty: bool,
+    /// Columns and rows of the terminal (default `80x24`).
+    #[serde(default)]
+    pub size: Option<String>,
     /// Machine that runs it: the name of an executor in the settings.
     #[serde(default)]
     pub on: Option<String>,
@@ -241,7 +249,8 @@ fn plan_run<C: CallContext>(
     // The files are copied after everything else is checked.
     let (executor, fetch) = copy_files(context, args, executor, &cwd)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
-        .stdin(if args.stdin { TaskStdin::Pipe } else { TaskStdin::Null })
+        .stdin(choose_stdin(context, args)?)
+        .base_environment(base_environment(args))
         .wait_for(conditions)
         .executor(executor)
         .fetch(fetch)
@@ -277,6 +286,34 @@ fn copy_files(
         executor => executor,
     };
     Ok((executor, copies.fetch))
+}
+
+/// Returns the standard input of the command.
+fn choose_stdin(context: &ToolContext, args: &RunArgs) -> Result<TaskStdin, ToolError> {
+    if !args.pty {
+        return match &args.size {
+            Some(_) => Err(ToolError::Arguments(
+                "`size` is the size of a terminal; set `pty` as well".to_owned(),
+            )),
+            None if args.stdin => Ok(TaskStdin::Pipe),
+            None => Ok(TaskStdin::Null),
+        };
+    }
+    if args.stdin {
+        return Err(ToolError::Arguments(format!(
+            "`stdin` is a pipe, which a command with `pty` does not have; omit it, and use {}",
+            context.dialect.format_tool("keys")
+        )));
+    }
+    let size = args.size.as_deref().map(str::parse::<TerminalSize>).transpose();
+    let size = size.map_err(|error| ToolError::Arguments(format!("`size`: {error}")))?;
+    Ok(TaskStdin::Terminal(size.unwrap_or_default()))
+}
+
+/// Returns the variables of the command. A program with a terminal of its own is meant to ask, so
+/// prompts, editors and pagers are not turned off.
+const fn base_environment(args: &RunArgs) -> BaseEnvironment {
+    if args.pty { BaseEnvironment::Inherited } else { BaseEnvironment::Unattended }
 }
 
 /// Parses the conditions in `wait_for`, and rejects `exit`, which is not a condition of readiness.

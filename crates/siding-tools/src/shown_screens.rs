@@ -1,0 +1,50 @@
+//! The screens that the model has seen.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use siding_model::id::TaskId;
+
+/// Maximum number of tasks whose last screens are remembered.
+const MAX_TASKS: usize = 64;
+
+/// The hash of each task's screen that an answer has shown last. If the task still has this screen
+/// before the next keys, their answer contains only the changes.
+#[derive(Debug, Default)]
+pub(crate) struct ShownScreens(Mutex<HashMap<TaskId, String>>);
+
+impl ShownScreens {
+    /// Records that an answer shows the screen of a task.
+    pub(crate) fn record(&self, id: TaskId, hash: String) {
+        let mut shown = self.lock();
+        // A forgotten screen only causes an answer with the whole screen.
+        if shown.len() >= MAX_TASKS && !shown.contains_key(&id) {
+            shown.clear();
+        }
+        shown.insert(id, hash);
+    }
+
+    /// Returns whether the last shown screen of a task has this hash.
+    pub(crate) fn is_last(&self, id: TaskId, hash: &str) -> bool {
+        self.lock().get(&id).is_some_and(|shown| shown == hash)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_screen_of_a_task_counts_as_shown() {
+        let (one, other): (TaskId, TaskId) =
+            ("b-4k7q0n2m8x5t".parse().unwrap(), "b-4k7q0n2m8x5v".parse().unwrap());
+        let shown = ShownScreens::default();
+        shown.record(one, "a".to_owned());
+        shown.record(one, "b".to_owned());
+        assert!(shown.is_last(one, "b") && !shown.is_last(one, "a") && !shown.is_last(other, "b"));
+    }
+}

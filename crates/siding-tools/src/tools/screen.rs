@@ -1,0 +1,65 @@
+//! The tool `screen`, which shows the screen of a task with a terminal.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use siding_terminal::format_screen;
+
+use crate::answer::{ToolAnswer, ToolError};
+use crate::async_fd::run_blocking;
+use crate::call_context::CallContext;
+use crate::context::ToolContext;
+use crate::structured::{self, ScreenDetails};
+use crate::terminal::TaskScreen;
+use crate::text;
+
+pub(super) const DESCRIPTION: &str = "\
+Show the screen of a task that was started with `pty`, with `▮` before the cursor, and what the \
+program waits for.";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScreenArgs {
+    /// Task id, prefix or name.
+    id: String,
+    /// Hash of the last screen that you saw; the answer is only `unchanged` if it still applies.
+    #[serde(default)]
+    since_hash: Option<String>,
+}
+
+pub(super) async fn call<C: CallContext>(
+    context: &ToolContext,
+    _call: &mut C,
+    args: ScreenArgs,
+) -> Result<ToolAnswer, ToolError> {
+    run_blocking(|| read_screen(context, &args))
+}
+
+fn read_screen(context: &ToolContext, args: &ScreenArgs) -> Result<ToolAnswer, ToolError> {
+    let snapshot = context.snapshot(context.find_task(&args.id)?)?;
+    let id = snapshot.dir.id();
+    if snapshot.state.terminal.is_none() {
+        return Err(ToolError::Arguments(format!(
+            "task {id} has no terminal; {} shows its output, and {} with `pty` starts a command \
+             with a terminal",
+            context.dialect.format_tool("output"),
+            context.dialect.format_tool("run")
+        )));
+    }
+    let shown = TaskScreen::read(context, &snapshot)?;
+    let hash = shown.screen.content_hash();
+    let is_unchanged = args.since_hash.as_deref().map(str::trim) == Some(hash.as_str());
+    let mut answer = if shown.has_ended {
+        text::ended_answer(context, id)?
+    } else {
+        ToolAnswer::from_line(shown.describe(id))
+    };
+    if is_unchanged {
+        answer.lines.insert(0, "unchanged".to_owned());
+    } else {
+        answer.output = Some(format_screen(&shown.screen));
+    }
+    context.shown_screens.record(id, hash.clone());
+    let details = ScreenDetails { task_id: id, hash, waits_for: shown.awaited };
+    answer.details = structured::to_fields(&details);
+    Ok(answer)
+}
