@@ -26,7 +26,8 @@ use crate::tool_result::{error_result, tool_result};
 const INSTRUCTIONS: &str = "\
 siding runs shell commands that may take long. `run` answers within its budget; a longer command \
 continues in the background under a task id. Do something else meanwhile, then `wait` (never sleep \
-or poll), `output` to read, `why` when it is quiet, `stop` to end it with all its processes.";
+or poll), `output` to read, `why` when it is quiet, `stop` to end it with all its processes. For a \
+program that asks or draws a screen, `run` with `pty`, then `keys` for each step.";
 
 /// The server for one client.
 #[derive(Debug)]

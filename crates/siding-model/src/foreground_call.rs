@@ -122,7 +122,7 @@ impl CallPolicy {
 pub enum CallEvent {
     /// The command runs, possibly under a different shim than before.
     Started,
-    /// The task has become ready.
+    /// The task has become ready, or waits for input from its terminal.
     Ready,
     /// The command or its shell has ended, and other processes of the task linger.
     LeaderEnded,

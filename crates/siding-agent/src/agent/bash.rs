@@ -29,11 +29,11 @@ pub(super) struct BashArgs {
     /// Let `task_input` write to the command's standard input, which is otherwise empty.
     #[serde(default)]
     stdin: bool,
-    /// Give it a terminal, for programs that ask or draw a screen: answers as soon as it waits for
-    /// input; `task_keys` types, `task_screen` shows it.
+    /// Give it a terminal, for a program that asks or draws a screen. Answers when it waits for
+    /// input, which `task_keys` types.
     #[serde(default)]
     pty: bool,
-    /// Columns and rows of the terminal (default `80x24`).
+    /// Size of the terminal (default `80x24`).
     #[serde(default)]
     size: Option<String>,
     /// Machine that runs the command: the name of an executor in the settings.

@@ -21,6 +21,7 @@ means the user's consent. When there is no other work, call `task_wait` or end y
 notification starts a new turn. Never sleep or poll.
 - `task_output` shows the output of a task, `task_why` explains why a task is quiet, and `task_stop` \
 ends a task with everything that it started.
+- For a program that asks or draws a screen, call `bash` with `pty`, then `task_keys` for each step.
 - Use `read_file`, `write_file` and `edit_file` for files. Read a file before you change it.
 - Never ask for a password, and never write one.
 - At the end, report what you have done, the results, and what did not work. A task that was stopped, \

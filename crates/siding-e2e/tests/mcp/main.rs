@@ -9,6 +9,7 @@ mod progress;
 mod resources;
 mod structured_output;
 mod tasks_extension;
+mod terminals;
 mod tools;
 #[path = "../output/schema/validator.rs"]
 mod validator;

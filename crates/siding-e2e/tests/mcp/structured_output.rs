@@ -104,6 +104,29 @@ fn every_structured_answer_matches_its_tools_schema() {
 }
 
 #[test]
+fn a_terminal_is_described_by_its_hash_and_the_awaited_input() {
+    let sandbox = sandbox();
+    let mut client = SchemaCheckedClient::new(Client::connect_initialized(&sandbox));
+    let command = "read -p 'sure? ' answer; sleep 300";
+    let asking = client.call("run", json!({ "command": command, "pty": true }));
+    assert_eq!(asking["task"]["placement"], json!({ "kind": "background", "why": "asked" }));
+    let id = &asking["task"]["task_id"];
+    let screen = client.call("screen", json!({ "id": id }));
+    assert_eq!((&screen["task_id"], &screen["waits_for"]), (id, &json!("line")), "{screen}");
+    let same = client.call("screen", json!({ "id": id, "since_hash": screen["hash"] }));
+    assert!(same.get("output").is_none() && same["hash"] == screen["hash"], "{same}");
+    let keys = json!({ "id": id, "keys": ["y", "Enter"], "wait_for": "idle" });
+    let keys = client.call("keys", keys);
+    assert!(keys["wait"] == "met" && keys.get("waits_for").is_none(), "{keys}");
+    assert_ne!(keys["hash"], screen["hash"]);
+    let refused = json!({ "id": id, "keys": "y", "if_screen": screen["hash"] });
+    let refused = client.call("keys", refused);
+    assert!(refused.get("wait").is_none() && refused["hash"] == keys["hash"], "{refused}");
+    let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0 }));
+    client.client.shutdown();
+}
+
+#[test]
 fn outcomes_and_notices_are_structured() {
     let sandbox = sandbox();
     let mut client = SchemaCheckedClient::new(Client::connect_initialized(&sandbox));

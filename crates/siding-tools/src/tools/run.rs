@@ -72,11 +72,11 @@ pub struct RunArgs {
     /// Let `input` write to its standard input, which is empty otherwise.
     #[serde(default)]
     pub stdin: bool,
-    /// Give it a terminal, for programs that ask or draw a screen: answers as soon as it waits for
-    /// input; `keys` types, `screen` shows it.
+    /// Give it a terminal, for a program that asks or draws a screen. Answers when it waits for
+    /// input, which `keys` types.
     #[serde(default)]
     pub pty: bool,
-    /// Columns and rows of the terminal (default `80x24`).
+    /// Size of the terminal (default `80x24`).
     #[serde(default)]
     pub size: Option<String>,
     /// Machine that runs it: the name of an executor in the settings.

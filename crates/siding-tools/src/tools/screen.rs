@@ -21,7 +21,7 @@ program waits for.";
 pub(super) struct ScreenArgs {
     /// Task id, prefix or name.
     id: String,
-    /// Hash of the last screen that you saw; the answer is only `unchanged` if it still applies.
+    /// Hash of a screen that you saw; if it still applies, the answer is `unchanged`.
     #[serde(default)]
     since_hash: Option<String>,
 }

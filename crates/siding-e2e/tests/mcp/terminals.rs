@@ -1,0 +1,149 @@
+//! Programs in a terminal, driven with the tools `run`, `keys` and `screen`.
+
+use serde_json::json;
+use siding_e2e::eventually_some;
+
+use crate::client::{Client, ToolAnswer, sandbox};
+
+/// Returns the hash in the last line of a screen.
+#[track_caller]
+fn hash_of(answer: &ToolAnswer) -> String {
+    let (_, after) = answer.output.rsplit_once("hash ").expect("the screen has a hash");
+    after.chars().take_while(char::is_ascii_hexdigit).collect()
+}
+
+/// Starts a command in a terminal, which must wait for input. Returns the answer and the id.
+#[track_caller]
+fn start_in_terminal(client: &mut Client, command: &str) -> (ToolAnswer, String) {
+    let answer = client.call("run", json!({ "command": command, "pty": true, "budget": 30 }));
+    assert!(!answer.is_error, "{answer:?}");
+    let id = answer.task_id();
+    (answer, id)
+}
+
+#[test]
+fn keys_answer_each_question_in_one_call() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    let command = "read -p 'name? ' name; read -p 'age? ' age; echo \"$name is $age\"";
+    let (asked, id) = start_in_terminal(&mut client, command);
+    assert!(asked.message.ends_with("it waits for a line; `keys` types"), "{asked:?}");
+    assert!(asked.output.starts_with("name? ▮\n"), "{asked:?}");
+    let answer = client.call("keys", json!({ "id": id, "keys": ["Ada", "Enter"] }));
+    assert_eq!(answer.message, "it waits for a line", "{answer:?}");
+    assert!(answer.output.contains("age? ▮\n"), "{answer:?}");
+
+    let hash = hash_of(&answer);
+    let same = client.call("screen", json!({ "id": id, "since_hash": hash }));
+    assert_eq!((&*same.message, &*same.output), ("unchanged\nit waits for a line", ""));
+    let stale = hash_of(&asked);
+    let refused = client.call("keys", json!({ "id": id, "keys": ["x"], "if_screen": stale }));
+    assert!(refused.is_error && refused.message.contains(&hash), "{refused:?}");
+    assert!(refused.output.contains("age? ▮"), "nothing was typed: {refused:?}");
+
+    let last = client.call("keys", json!({ "id": id, "keys": ["36", "Enter"], "if_screen": hash }));
+    assert!(last.message.contains("exited 0"), "{last:?}");
+    assert!(last.output.contains("Ada is 36"), "{last:?}");
+    let screen = client.call("screen", json!({ "id": id }));
+    assert!(screen.message.contains("exited 0") && screen.output.contains("Ada is 36"));
+    let refused = client.call("keys", json!({ "id": id, "keys": ["x"] }));
+    assert!(refused.is_error && refused.message.contains("read its output with `output`"));
+    client.shutdown();
+}
+
+#[test]
+fn only_a_person_types_a_secret() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    let command = "read -s -p 'Password: ' word; echo; sleep 300";
+    let (asked, id) = start_in_terminal(&mut client, command);
+    let advice = format!("run `siding answer {id}`");
+    assert!(asked.message.contains(&advice), "{asked:?}");
+    let refused = client.call("keys", json!({ "id": id, "keys": ["hunter2", "Enter"] }));
+    assert!(refused.is_error && refused.message.contains(&advice), "{refused:?}");
+    assert!(refused.message.contains("(`Password:`)"), "{refused:?}");
+    let screen = client.call("screen", json!({ "id": id }));
+    assert!(screen.message.contains(&advice) && !screen.output.contains("hunter2"), "{screen:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0 }));
+    client.shutdown();
+}
+
+/// A step of a long dialog costs only the rows that have changed since the last answer.
+#[test]
+fn an_interpreter_is_driven_by_its_changes() {
+    let sandbox = sandbox();
+    if sandbox.host("/usr/bin/python3", &["-c", ""]).run().code != Some(0) {
+        println!("left out: no python3");
+        return;
+    }
+    let mut client = Client::connect_initialized(&sandbox);
+    let (asked, id) = start_in_terminal(&mut client, "exec /usr/bin/python3 -q");
+    assert!(asked.output.starts_with(">>> ▮"), "{asked:?}");
+    let type_line = |client: &mut Client, line: &str| {
+        let answer = client.call("keys", json!({ "id": id, "keys": [line, "Enter"] }));
+        assert!(answer.message.starts_with("it waits for "), "{answer:?}");
+        assert!(answer.output.contains(">>> ▮\n"), "{answer:?}");
+        answer.output
+    };
+    assert!(type_line(&mut client, "1 + 1").contains("\n2\n"));
+    assert!(type_line(&mut client, "6 * 7").contains("42\n"));
+    let third = type_line(&mut client, "'a' * 3");
+    assert!(third.contains("6: 'aaa'\n") && !third.contains("1 + 1"), "{third}");
+    let interrupted =
+        json!({ "id": id, "keys": ["while True: pass", "Enter", "Enter"], "timeout": 1 });
+    let busy = client.call("keys", interrupted);
+    assert!(busy.message.starts_with("not yet (input) after 1s\n"), "{busy:?}");
+    let answer = client.call("keys", json!({ "id": id, "keys": "C-c" }));
+    assert!(answer.output.contains("KeyboardInterrupt"), "{answer:?}");
+    let ended = client.call("keys", json!({ "id": id, "keys": ["exit()", "Enter"] }));
+    assert!(ended.message.contains("exited 0"), "{ended:?}");
+    client.shutdown();
+}
+
+#[test]
+fn the_other_tools_point_to_the_screen() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    let command = "printf '\\033[?1049hmenu'; stty size; read answer; sleep 300";
+    let run = json!({ "command": command, "pty": true, "size": "100x30", "budget": 30 });
+    let asked = client.call("run", run);
+    let id = asked.task_id();
+    assert!(asked.output.contains("menu30 100") && asked.output.contains("alternate screen"));
+    let output = client.call("output", json!({ "id": id }));
+    assert!(output.message.contains("`screen` shows it better"), "{output:?}");
+    let input = client.call("input", json!({ "id": id, "text": "yes" }));
+    assert!(input.is_error && input.message.contains("`keys`"), "{input:?}");
+    let why = eventually_some("siding sees the reader", || {
+        let why = client.call("why", json!({ "id": id }));
+        why.message.contains("waits for input").then_some(why)
+    });
+    assert!(why.message.contains("siding keys"), "{why:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0 }));
+    client.shutdown();
+}
+
+#[test]
+fn wrong_arguments_about_terminals_name_the_next_step() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    for (arguments, part) in [
+        (json!({ "command": "true", "size": "80x24" }), "set `pty` as well"),
+        (json!({ "command": "true", "pty": true, "size": "80" }), "`size`: `80` is not"),
+        (json!({ "command": "true", "pty": true, "stdin": true }), "omit it, and use `keys`"),
+    ] {
+        let answer = client.call("run", arguments);
+        assert!(answer.is_error && answer.message.contains(part), "{answer:?}");
+    }
+    assert!(sandbox.task_ids().is_empty());
+    let id = client.start_background_task("sleep 300");
+    let answer = client.call("keys", json!({ "id": id, "keys": ["y"] }));
+    assert!(answer.is_error && answer.message.contains("with `run` and `pty`"), "{answer:?}");
+    let answer = client.call("screen", json!({ "id": id }));
+    assert!(answer.is_error && answer.message.contains("`run` with `pty`"), "{answer:?}");
+    let answer = client.call("keys", json!({ "id": id, "keys": ["Ctrl-C"] }));
+    assert!(answer.is_error && answer.message.contains("`C-c`"), "{answer:?}");
+    let answer = client.call("keys", json!({ "id": id, "wait_for": "exit" }));
+    assert!(answer.is_error && answer.message.contains("`screen:REGEX`"), "{answer:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id] }));
+    client.shutdown();
+}
