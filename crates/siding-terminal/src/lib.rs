@@ -35,7 +35,9 @@ mod view;
 pub use condition::{ScreenCondition, ScreenConditionError};
 pub use emulator::{Emulator, SCROLLBACK_ROWS};
 pub use history::TerminalHistory;
-pub use live::{IDLE_MS, LiveScreen, LiveTerminal, LiveTerminalError, TerminalCondition, TerminalWaitEnd};
+pub use live::{
+    IDLE_MS, LiveScreen, LiveTerminal, LiveTerminalError, TerminalCondition, TerminalWaitEnd,
+};
 pub use replay::TerminalReplay;
 pub use screen::{CursorShape, Screen, ScreenCursor, StyledRun};
 pub use text::{format_changes, format_screen};

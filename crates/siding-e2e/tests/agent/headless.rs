@@ -110,6 +110,32 @@ fn command_continues_in_the_background_at_its_budget() {
 }
 
 #[test]
+fn a_program_in_a_terminal_is_answered_by_keys() {
+    let sandbox = sandbox();
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "bash"
+        input = { command = "read -p 'name? ' name; echo I know $name", pty = true, size = "40x10" }
+        [[answer]]
+        expect = '(?s)(?<task>b-[0-9a-z]{12}).*`task_keys` types.*output:\nname\? ▮\n.*40x10'
+        [[answer.call]]
+        tool = "task_keys"
+        input = { id = "${task}", keys = ["Ada", "Enter"] }
+        [[answer]]
+        expect = '(?s)exited 0.*I know Ada'
+        [[answer.call]]
+        tool = "task_screen"
+        input = { id = "${task}" }
+        [[answer]]
+        expect = '(?s)exited 0.*output:\nname\? Ada\nI know Ada\n'
+        text = "done"
+    "#;
+    let done = agent_with_script(&sandbox, script, &["-p", "go"]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "done\n");
+}
+
+#[test]
 fn turn_limit_and_provider_errors_end_the_run() {
     let sandbox = sandbox();
     let call = "[[answer]]\n[[answer.call]]\ntool = \"task_list\"\ninput = {}\n";

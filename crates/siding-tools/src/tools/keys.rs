@@ -67,14 +67,14 @@ pub(super) async fn call<C: CallContext>(
         args.timeout.map(|timeout| text::parse_seconds("timeout", timeout)).transpose()?;
     let bound = call.limit_wait(timeout.unwrap_or(DEFAULT_TIMEOUT));
     let requester = call.name();
-    let (id, mut terminal, before) = run_blocking(|| open(context, &args.id, requester))?;
+    let (id, mut terminal, before) = run_blocking(|| open_terminal(context, &args.id, requester))?;
     let if_screen = args.if_screen.as_deref().map(str::trim);
     if !keys.is_empty()
         && let Err(error) = run_blocking(|| terminal.type_keys(&keys, if_screen))
     {
         return run_blocking(|| refusal_answer(context, id, &mut terminal, error));
     }
-    let end = wait(context, call, id, &mut terminal, &condition, bound).await?;
+    let end = wait_for_effect(context, call, id, &mut terminal, &condition, bound).await?;
     run_blocking(|| {
         let after = TaskScreen::read_live(context, id, &mut terminal)?;
         let mut answer = build_answer(context, id, &before, &after, if_screen)?;
@@ -112,7 +112,7 @@ fn parse_condition(text: Option<&str>) -> Result<TerminalCondition, ToolError> {
 }
 
 /// Connects to the terminal of a task, and reads the screen before the keys.
-fn open<'c>(
+fn open_terminal<'c>(
     context: &'c ToolContext,
     task: &str,
     requester: &str,
@@ -128,7 +128,7 @@ fn open<'c>(
 }
 
 /// Waits for the effect of the keys.
-async fn wait<C: CallContext>(
+async fn wait_for_effect<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
     id: TaskId,
