@@ -42,5 +42,5 @@ pub use merge::{InvalidSetting, SettingEntry, SettingsWarning};
 pub use origin::{Origin, SYSTEM_FILE, SettingSource};
 #[cfg(feature = "schema")]
 pub use schema::file_schema;
-pub use value::{AssistantMode, RawValue, ValueError};
+pub use value::{AssistantMode, RawValue, RunTerminal, ValueError};
 pub use webhook::Webhook;

@@ -9,6 +9,8 @@
 mod detach;
 mod event;
 mod facts;
+mod hand_over_key;
+mod ignored_interrupts;
 mod input_state;
 mod key_names;
 mod keys;
@@ -21,6 +23,8 @@ mod size;
 pub use detach::{DetachInput, DetachKeys};
 pub use event::{TerminalEvent, TerminalState};
 pub use facts::{TerminalFacts, TerminalUser};
+pub use hand_over_key::HandOverKey;
+pub use ignored_interrupts::IgnoredInterrupts;
 pub use input_state::{AwaitedInput, KeysRefusal, PromptEvidence, ReaderFact, TerminalInput};
 pub use key_names::{KeyError, parse_key};
 pub(crate) use keys::PASTE_END;

@@ -31,12 +31,16 @@ const RESTORED_MODES: [(u16, bool); 17] = [
 ];
 /// The modes of [`RESTORED_MODES`] that show the alternate screen.
 const ALTERNATE_SCREEN_MODES: [u16; 3] = [47, 1047, 1049];
+/// The last bytes of the control sequences that move the cursor to another row or erase text.
+const MOVING_SEQUENCES: &[u8] = b"ABEFHJKLMSTdf";
 
 /// The changed modes, and the parser of the output, whose bytes may be split anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalModes {
     parser: SequenceParser,
     changes: ModeChanges,
+    /// Whether the output has moved the cursor or erased text other than by writing lines.
+    has_moved_cursor: bool,
 }
 
 /// The modes whose state is not the usual one.
@@ -56,6 +60,7 @@ impl TerminalModes {
                 Some(Sequence::Escape(last)) => self.changes.apply_escape(last),
                 Some(Sequence::Csi { parameters, last }) => {
                     self.changes.apply_csi(parameters, last);
+                    self.has_moved_cursor |= MOVING_SEQUENCES.contains(&last);
                 }
                 Some(Sequence::ControlString { .. }) | None => {}
             }
@@ -66,6 +71,28 @@ impl TerminalModes {
     #[must_use]
     pub fn is_alternate_screen(&self) -> bool {
         ALTERNATE_SCREEN_MODES.iter().any(|mode| self.changes.private.contains(mode))
+    }
+
+    /// Returns whether the output has moved the cursor to another row, or has erased text. Another
+    /// text between its lines would then spoil the picture.
+    #[must_use]
+    pub const fn has_moved_cursor(&self) -> bool {
+        self.has_moved_cursor
+    }
+
+    /// Returns the sequences that set the changed modes again, after [`Self::take_reset`] of a copy.
+    /// They do not include the content of an alternate screen.
+    #[must_use]
+    pub fn changes_text(&self) -> String {
+        let mut text = String::new();
+        for mode in &self.changes.private {
+            let is_usually_set = RESTORED_MODES.contains(&(*mode, true));
+            text.push_str(&format!("\x1b[?{mode}{}", if is_usually_set { 'l' } else { 'h' }));
+        }
+        if self.changes.is_keypad_changed {
+            text.push_str("\x1b=");
+        }
+        text
     }
 
     /// Returns the sequences that restore the changed modes, and forgets these modes. Returns an
@@ -160,6 +187,20 @@ mod tests {
     fn nothing_is_restored_after_a_program_that_has_restored_the_terminal() {
         assert_eq!(modes_after(&[START, END].concat()).take_reset(), "");
         assert_eq!(modes_after(&[START, b"\x1bc"].concat()).take_reset(), "");
+    }
+
+    #[test]
+    fn changed_modes_can_be_set_again() {
+        let modes = modes_after(b"\x1b[?2004h\x1b[?25l\x1b=");
+        let text = modes.changes_text();
+        assert_eq!(text, "\x1b[?25l\x1b[?2004h\x1b=");
+        assert_eq!(modes_after(text.as_bytes()).take_reset(), modes.clone().take_reset());
+    }
+
+    #[test]
+    fn a_picture_of_several_rows_is_recognized() {
+        assert!(!modes_after(b"a\r\n\x1b[31mb\x1b[m 50%\r").has_moved_cursor());
+        assert!(modes_after(b"a\r\nb\r\n\x1b[2A").has_moved_cursor());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::host_budget::HostBudget;
 use super::merge::{InvalidSetting, KeyLock, LayerValue, SettingsWarning};
 use super::origin::{Origin, SettingSource};
 use super::suggest::nearest_key;
-use super::value::{AssistantMode, RawValue, Value, ValueError, printable};
+use super::value::{AssistantMode, RawValue, RunTerminal, Value, ValueError, printable};
 use super::webhook::Webhook;
 use crate::executor::LOCAL_EXECUTOR;
 use crate::host::default_excluded_programs;
@@ -175,6 +175,9 @@ settings! {
     /// Whether the blocking budget applies; `auto` applies it unless a person at a terminal
     /// calls.
     AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, accept_any, Project;
+    /// Whether `siding run` gives the command of a person at a terminal a terminal of its own;
+    /// `never` leaves that to `--pty`.
+    RunTerminal run_terminal: RunTerminal = RunTerminal::Auto, accept_any, Project;
     /// Whether commands may run in the background.
     BackgroundTasks background_tasks: bool = true, accept_any, Project;
     /// Whether a command that is known to take longer than the budget starts in the background.

@@ -82,6 +82,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "kill_grace=10s",
             "session_grace=2s",
             "assistant_mode=auto",
+            "run_terminal=auto",
             "background_tasks=true",
             "auto_background=false",
             "on_leader_exit=linger",

@@ -307,6 +307,16 @@ pub enum AssistantMode {
     Off,
 }
 
+/// Whether `siding run` gives the command of a person at a terminal a terminal of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunTerminal {
+    /// The command has one if nothing but the person's terminal is its input and output.
+    #[default]
+    Auto,
+    /// The command has one only with `--pty`.
+    Never,
+}
+
 /// A value that is one of a few keywords.
 trait KeywordValue: Copy + PartialEq + fmt::Debug + 'static {
     /// All values with their keywords.
@@ -319,6 +329,12 @@ impl KeywordValue for AssistantMode {
     const KEYWORDS: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
     const ALLOWED: &'static str = "`auto`, `on` or `off`";
+}
+
+impl KeywordValue for RunTerminal {
+    const KEYWORDS: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("never", Self::Never)];
+    const ALLOWED: &'static str = "`auto` or `never`";
 }
 
 impl KeywordValue for OnLimit {
