@@ -81,7 +81,7 @@ pub(crate) const CLOSED_READER: &str = "reader";
 pub enum CallGoal {
     /// The end of the command or its shell; other processes of the task may linger.
     LeaderEnd,
-    /// The end of the whole task.
+    /// The end of the whole task. A task that becomes ready does not end the wait.
     TaskEnd,
 }
 
@@ -343,6 +343,7 @@ impl ForegroundCall {
                 CallAction::Finish
             }
             // A ready task moves to the background as its caller requested.
+            CallEvent::Ready if self.policy.goal == CallGoal::TaskEnd => self.start(now),
             CallEvent::Ready if self.is_waiting() => self.hand_over(BackgroundReason::Asked),
             CallEvent::Interrupted { signal } => self.interrupt(signal, now),
             // The signal that ended the reader may have been meant for the command as well, so an
@@ -826,6 +827,18 @@ mod tests {
         let mut ready = ForegroundCall::new(CallPolicy { waits_for_ready: true, ..policy }, at(0));
         ready.step(CallEvent::Started, at(0));
         assert_eq!(ready.step(CallEvent::ReaderClosed, at(1)), CallAction::Leave(None));
+    }
+
+    #[test]
+    fn readiness_ends_only_a_wait_for_the_command() {
+        let placement = IN_BACKGROUND;
+        for (goal, action) in [
+            (CallGoal::LeaderEnd, CallAction::HandOver(None)),
+            (CallGoal::TaskEnd, CallAction::Wait),
+        ] {
+            let mut call = ForegroundCall::new(CallPolicy { goal, placement, ..POLICY });
+            assert_eq!(call.step(CallEvent::Ready, at(0)), action);
+        }
     }
 
     #[test]

@@ -112,7 +112,14 @@ pub enum ShimRequest {
         /// The new size.
         size: TerminalSize,
     },
-    /// Give the terminal back that this client's person has taken by typing. The end of the
+    /// Take the terminal for this client's person, before the first key and from the persons who
+    /// have typed. They may type again, and then have it as well; an agent is refused. Only a
+    /// person's client sends this.
+    TerminalTake {
+        /// Name of the person's program, for the journal.
+        by: String,
+    },
+    /// Give the terminal back that this client's person has taken. The end of the
     /// connection has the same effect.
     TerminalReturn,
     /// Report the state of the task's terminal. The responses are [`ShimMessage::Terminal`] and then
@@ -143,6 +150,7 @@ impl ShimRequest {
             | Self::CloseStdin { .. }
             | Self::TerminalWrite { .. }
             | Self::TerminalResize { .. }
+            | Self::TerminalTake { .. }
             | Self::TerminalReturn
             | Self::Terminal
             | Self::Usage

@@ -30,7 +30,7 @@ pub(crate) struct TaskTerminal {
     holder: Option<ProcRef>,
     /// Whether a person types into the terminal.
     pub(crate) lease: TerminalLease,
-    /// The clients through which persons have typed, and whose end is not yet known.
+    /// The clients through which persons have taken the terminal, and whose end is not yet known.
     pub(crate) typing_clients: Vec<ClientId>,
 }
 
@@ -90,10 +90,21 @@ impl TaskTerminal {
 
     /// Records that the person of a client has typed.
     pub(crate) fn record_keystroke(&mut self, id: ClientId, now: MonotonicMs) -> Vec<LeaseEvent> {
+        self.watch_client(id);
+        self.lease.record_keystroke(viewer(id), now)
+    }
+
+    /// Gives the terminal to the person of this client alone, before the first key.
+    pub(crate) fn steal(&mut self, id: ClientId, now: MonotonicMs) -> Vec<LeaseEvent> {
+        self.watch_client(id);
+        self.lease.steal(viewer(id), now)
+    }
+
+    /// Makes the end of a client's connection give the terminal back.
+    fn watch_client(&mut self, id: ClientId) {
         if !self.typing_clients.contains(&id) {
             self.typing_clients.push(id);
         }
-        self.lease.record_keystroke(viewer(id), now)
     }
 
     /// Records that the person of a client has detached.

@@ -326,7 +326,13 @@ impl WorkflowRunner<'_, '_> {
                 ) => self.record_started(at)?,
                 // The only request is that for a stop.
                 Ok(ShimEvent::Refused { why }) => running.stop_delay = Some(why),
-                Ok(ShimEvent::Nothing) => {}
+                Ok(
+                    ShimEvent::KeysRefused
+                    | ShimEvent::TerminalWritten { .. }
+                    | ShimEvent::TerminalFacts(_)
+                    | ShimEvent::TerminalResized(_)
+                    | ShimEvent::Nothing,
+                ) => {}
                 Err(error) => self.record_end(at, attempt, steps::failed_watch(&error), None)?,
             }
         }

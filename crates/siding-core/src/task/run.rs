@@ -19,7 +19,7 @@ pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
 pub use executor::{ExecutorChoice, ExecutorError, UnknownExecutor, remote_executor};
 pub use foreground::{
-    CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,
+    CallEnd, ForegroundCaller, WriteResult, wait_attached, wait_in_foreground, wait_until_started,
 };
 pub use shim_messages::{ShimEvent, recv_event};
 pub use start::{LaunchResult, PreparedTask, clear_unrecorded, discard_unstarted};

@@ -37,6 +37,7 @@ fn requests() -> Vec<ShimRequest> {
             if_output: None,
         },
         ShimRequest::TerminalResize { size: TerminalSize::DEFAULT },
+        ShimRequest::TerminalTake { by: by.clone() },
         ShimRequest::TerminalReturn,
         ShimRequest::Terminal,
         ShimRequest::Why,
@@ -56,6 +57,7 @@ fn requests() -> Vec<ShimRequest> {
             | ShimRequest::CloseStdin { .. }
             | ShimRequest::TerminalWrite { .. }
             | ShimRequest::TerminalResize { .. }
+            | ShimRequest::TerminalTake { .. }
             | ShimRequest::TerminalReturn
             | ShimRequest::Terminal
             | ShimRequest::Why

@@ -47,6 +47,7 @@ impl Mirror {
             | ShimRequest::Extend { .. }
             | ShimRequest::TerminalWrite { .. }
             | ShimRequest::TerminalResize { .. }
+            | ShimRequest::TerminalTake { .. }
             | ShimRequest::TerminalReturn
             | ShimRequest::Terminal
             | ShimRequest::Why

@@ -40,6 +40,7 @@ impl TaskSupervisor {
                 self.write_terminal(id, TerminalWrite { bytes, user, by, if_output })
             }
             ShimRequest::TerminalResize { size } => self.resize_terminal(size),
+            ShimRequest::TerminalTake { by } => self.take_terminal(id, &by),
             ShimRequest::TerminalReturn => self.return_terminal_of(id),
             ShimRequest::Terminal => match self.terminal_facts() {
                 Ok(facts) => {

@@ -146,6 +146,15 @@ impl TaskSupervisor {
         })
     }
 
+    /// Takes the terminal for the person of this client. Returns the response.
+    pub(super) fn take_terminal(&mut self, id: ClientId, by: &str) -> ShimMessage {
+        let now = clock::monotonic_now();
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
+        let events = terminal.steal(id, now);
+        self.record_lease_events(&events, now, by);
+        ShimMessage::Done
+    }
+
     /// Gives the terminal back that the person of this client has taken. Returns the response.
     pub(super) fn return_terminal_of(&mut self, id: ClientId) -> ShimMessage {
         let now = clock::monotonic_now();

@@ -62,6 +62,10 @@ impl MatchPrinter {
                 ShimEvent::Ready(..)
                 | ShimEvent::Running
                 | ShimEvent::Refused { .. }
+                | ShimEvent::KeysRefused
+                | ShimEvent::TerminalWritten { .. }
+                | ShimEvent::TerminalFacts(_)
+                | ShimEvent::TerminalResized(_)
                 | ShimEvent::Nothing,
             ) => Ok(()),
         }

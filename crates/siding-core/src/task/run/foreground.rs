@@ -37,10 +37,26 @@ pub trait ForegroundCaller {
         Vec::new()
     }
 
+    /// Returns when [`Self::take_requests`] must be called although no descriptor is readable; `None`
+    /// if time has no effect.
+    fn requests_at(&self) -> Option<MonotonicMs> {
+        None
+    }
+
     /// Removes and returns the pending requests. A request that ends the call, such as
     /// [`CallEvent::Detached`], must be the last one.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         Vec::new()
+    }
+
+    /// Sends what the caller has for the task itself, such as typed keys, without waiting for the
+    /// responses. Called before each wait.
+    ///
+    /// # Errors
+    ///
+    /// An error if the shim cannot be reached.
+    fn send_input(&mut self, _watch: &mut TaskWatch<'_>) -> Result<(), Self::Error> {
+        Ok(())
     }
 
     /// Shows a hint, as [`CallPolicy`] requests.
@@ -137,6 +153,19 @@ pub fn wait_in_foreground<C: ForegroundCaller>(
     })
 }
 
+/// Waits for a task that another process has started, as its policy determines.
+///
+/// # Errors
+///
+/// [`RunError`], and the errors of the caller's methods.
+pub fn wait_attached<C: ForegroundCaller>(
+    watch: TaskWatch<'_>,
+    policy: CallPolicy,
+    caller: &mut C,
+) -> Result<CallEnd, C::Error> {
+    CallDriver { watch, call: ForegroundCall::new(policy), caller, finished: None }.wait()
+}
+
 /// Waits until the command of a task runs or has ended.
 ///
 /// # Errors
@@ -184,12 +213,14 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 self.step(CallEvent::Ended)?;
                 self.caller.refresh_output(&mut self.watch)?;
             }
+            self.caller.send_input(&mut self.watch)?;
             if let Some(end) = self.returned()? {
                 return Ok(end);
             }
             let timeout_ms = self.timeout_ms();
             let ready = self.poll(timeout_ms)?;
-            let mut is_handled = ready.request && self.handle_requests()?;
+            let is_due = self.requests_at().is_some_and(|at| at <= clock::monotonic_now());
+            let mut is_handled = (ready.request || is_due) && self.handle_requests()?;
             if !is_handled
                 && ready.reader
                 && self.caller.write_output(&mut self.watch)? == WriteResult::Disconnected
@@ -255,8 +286,14 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         self.caller.progress_at().filter(|_| self.call.is_waiting())
     }
 
+    /// Returns when the caller may have requests although no descriptor is readable.
+    fn requests_at(&self) -> Option<MonotonicMs> {
+        self.caller.requests_at().filter(|_| self.call.is_waiting())
+    }
+
     fn timeout_ms(&self) -> Option<u64> {
-        let wake_at = self.call.wake_at().into_iter().chain(self.progress_at()).min();
+        let wake_at = [self.call.wake_at(), self.progress_at(), self.requests_at()];
+        let wake_at = wake_at.into_iter().flatten().min();
         let wake_at = wake_at.map(|at| at.ms_since(clock::monotonic_now()));
         let reader = self.call.reader_timeout().map(|timeout| timeout.as_millis());
         wake_at.or_else(|| reader.and_then(|ms| u64::try_from(ms).ok()))

@@ -5,6 +5,7 @@ use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::notice::TaskNotices;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
+use siding_model::terminal::{TerminalEvent, TerminalFacts, TerminalSize};
 
 use super::error::RunError;
 use crate::store::TaskDir;
@@ -32,6 +33,17 @@ pub enum ShimEvent {
         /// The reason, for a person.
         why: String,
     },
+    /// The terminal of the task has accepted no byte of a request.
+    KeysRefused,
+    /// The terminal of the task has accepted bytes that were typed.
+    TerminalWritten {
+        /// Number of the accepted bytes, counted from the first.
+        accepted: usize,
+    },
+    /// The requested state of the task's terminal.
+    TerminalFacts(TerminalFacts),
+    /// The terminal of the task has another size.
+    TerminalResized(TerminalSize),
     /// The task is neither finished nor ready, and another shim may have taken over. A new shim
     /// does not inherit the requests to follow that its predecessor received.
     MayBeNewShim,
@@ -49,7 +61,13 @@ impl ShimEvent {
             Self::Ready(..) => Some(CallEvent::Ready),
             Self::Running | Self::MayBeNewShim => Some(CallEvent::Started),
             Self::Refused { .. } => Some(CallEvent::StopDelayed),
-            Self::OutputGrown | Self::RequestDone | Self::Nothing => None,
+            Self::OutputGrown
+            | Self::RequestDone
+            | Self::KeysRefused
+            | Self::TerminalWritten { .. }
+            | Self::TerminalFacts(_)
+            | Self::TerminalResized(_)
+            | Self::Nothing => None,
         }
     }
 }
@@ -60,7 +78,11 @@ impl ShimEvent {
 ///
 /// [`RunError::NotStarted`] if the shim could not start the command; [`RunError::Watch`].
 pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
-    Ok(match watch.try_recv()? {
+    let message = watch.try_recv()?;
+    if let Some(size) = message.as_ref().and_then(new_terminal_size) {
+        return Ok(ShimEvent::TerminalResized(size));
+    }
+    Ok(match message {
         Some(ShimMessage::CannotStart { doing, .. }) => return Err(RunError::NotStarted { doing }),
         Some(ShimMessage::Record { record: Some(record), .. })
             if matches!(*record, Record::Event { event: TaskEvent::Spawned { .. }, .. }) =>
@@ -70,20 +92,25 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
         Some(ShimMessage::Output { .. }) => ShimEvent::OutputGrown,
         Some(ShimMessage::Done) => ShimEvent::RequestDone,
         Some(ShimMessage::Refused { why }) => ShimEvent::Refused { why },
-        Some(
-            ShimMessage::Why { .. }
-            | ShimMessage::Usage { .. }
-            | ShimMessage::Terminal { .. }
-            | ShimMessage::TerminalWritten { .. }
-            | ShimMessage::KeysRefused { .. }
-            | ShimMessage::OutputDiffers { .. },
-        ) => ShimEvent::Nothing,
+        Some(ShimMessage::KeysRefused { .. } | ShimMessage::OutputDiffers { .. }) => {
+            ShimEvent::KeysRefused
+        }
+        Some(ShimMessage::TerminalWritten { accepted }) => ShimEvent::TerminalWritten { accepted },
+        Some(ShimMessage::Terminal { facts }) => ShimEvent::TerminalFacts(facts),
+        Some(ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => ShimEvent::Nothing,
         // The record may be the final one, so the journal is read.
         Some(ShimMessage::Record { .. }) => finished_event(watch)?.unwrap_or(ShimEvent::Running),
         // `None` may also mean that a new shim has taken over. Events before the takeover are only
         // in the journal.
         None => finished_event(watch)?.unwrap_or(ShimEvent::MayBeNewShim),
     })
+}
+
+/// Returns the size if the message is the record of another size of the terminal.
+fn new_terminal_size(message: &ShimMessage) -> Option<TerminalSize> {
+    let ShimMessage::Record { record: Some(record), .. } = message else { return None };
+    let Record::Terminal(TerminalEvent::Resized { size, .. }) = &**record else { return None };
+    Some(*size)
 }
 
 fn finished_event(watch: &TaskWatch<'_>) -> Result<Option<ShimEvent>, RunError> {
