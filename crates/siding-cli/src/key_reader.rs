@@ -9,17 +9,34 @@ use siding_core::sys::tty::{self, KeyMode};
 use siding_core::sys::{file, poll};
 use siding_model::signal::Signal;
 
+use crate::stderr;
+
 /// Signals that a process with a [`KeyReader`] blocks and handles in addition: the one that would
 /// leave the terminal in the changed mode, the one that continues this process, and two with which
 /// the kernel would stop a background process that uses the terminal.
 pub(crate) const KEYBOARD_SIGNALS: [Signal; 4] =
     [Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
 
+/// Written to a terminal in raw mode if this process panics: leaves the alternate screen, shows the
+/// cursor, and turns off the mouse, bracketed paste and colors, which the task may have turned on.
+const SCREEN_RESET: &str =
+    "\x18\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?2004l\x1b[m\r\n";
+
+/// What the keys of a terminal do while they are read one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KeyKind {
+    /// Keys such as Ctrl-C remain signals, and unread input is discarded at the end.
+    Cbreak,
+    /// Every key is input, and output is passed on unchanged.
+    Raw,
+}
+
 /// A terminal whose keys this process reads as they are pressed, without an echo. Dropping the
 /// value restores the mode of the terminal.
 #[derive(Debug)]
 pub(crate) struct KeyReader {
     terminal: OwnedFd,
+    kind: KeyKind,
     /// `None` until this process starts to read keys for the first time.
     mode: Option<Arc<KeyMode>>,
     is_reading: bool,
@@ -29,8 +46,17 @@ impl KeyReader {
     /// Returns a reader that reads no key before [`Self::resume`]; `None` if the descriptor of
     /// standard input cannot be duplicated.
     pub(crate) fn for_stdin() -> Option<Self> {
+        Self::new(KeyKind::Cbreak)
+    }
+
+    /// Like [`Self::for_stdin`], for keys that reach the program of a task: no key is a signal.
+    pub(crate) fn for_raw_stdin() -> Option<Self> {
+        Self::new(KeyKind::Raw)
+    }
+
+    fn new(kind: KeyKind) -> Option<Self> {
         let terminal = io::stdin().as_fd().try_clone_to_owned().ok()?;
-        Some(Self { terminal, mode: None, is_reading: false })
+        Some(Self { terminal, kind, mode: None, is_reading: false })
     }
 
     /// Returns whether this process reads the keys now.
@@ -40,7 +66,11 @@ impl KeyReader {
 
     /// Returns whether standard input is a terminal with this process in its foreground.
     pub(crate) fn is_foreground(&self) -> bool {
-        tty::is_foreground(&self.terminal)
+        match self.kind {
+            KeyKind::Cbreak => tty::is_foreground(&self.terminal),
+            // A terminal that controls no process has no foreground.
+            KeyKind::Raw => !tty::is_background(&self.terminal),
+        }
     }
 
     /// Returns the descriptor that is readable when keys were typed; `None` while this process does
@@ -73,6 +103,7 @@ impl KeyReader {
     /// otherwise leaves the terminal to the shell.
     pub(crate) fn resume(&mut self) {
         self.is_reading = self.is_foreground() && self.enter_mode();
+        self.record_mode();
     }
 
     /// Restores the mode of the terminal, and reads no key until [`Self::resume`].
@@ -81,6 +112,14 @@ impl KeyReader {
             let _best_effort = mode.restore();
         }
         self.is_reading = false;
+        self.record_mode();
+    }
+
+    /// Tells messages on standard error whether the terminal is in raw mode.
+    fn record_mode(&self) {
+        if self.kind == KeyKind::Raw {
+            stderr::set_terminal_raw(self.is_reading);
+        }
     }
 
     /// Restores the mode of the terminal, and stops this process until the shell continues it
@@ -96,11 +135,24 @@ impl KeyReader {
         if let Some(mode) = &self.mode {
             return mode.reenter().is_ok();
         }
-        let Ok(mode) = KeyMode::enter_cbreak(&self.terminal).map(Arc::new) else { return false };
+        let (mode, reset) = match self.kind {
+            KeyKind::Cbreak => (KeyMode::enter_cbreak(&self.terminal), ""),
+            KeyKind::Raw => (KeyMode::enter_raw(&self.terminal), SCREEN_RESET),
+        };
+        let Ok(mode) = mode.map(Arc::new) else { return false };
         if let Ok(terminal) = self.terminal.try_clone() {
-            tty::restore_on_panic(&mode, terminal, "");
+            tty::restore_on_panic(&mode, terminal, reset);
         }
         self.mode = Some(mode);
         true
+    }
+}
+
+impl Drop for KeyReader {
+    /// The mode is restored when its last reference is dropped.
+    fn drop(&mut self) {
+        if self.kind == KeyKind::Raw {
+            stderr::set_terminal_raw(false);
+        }
     }
 }

@@ -11,8 +11,10 @@
 mod stderr;
 
 mod activity;
+mod attachment;
 mod caller;
 mod cmd;
+mod command_output;
 mod context;
 mod exit;
 mod failure;

@@ -1,7 +1,7 @@
 //! Writes to standard error, which at a terminal may also show a progress line. A closed pipe
 //! (`2>&1 | head`) is not a failure; `eprintln!` would panic.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -36,6 +36,9 @@ const READER_TIMEOUT_MS: u64 = 5_000;
 
 /// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the terminal is in raw mode, in which a line feed does not return to the first column.
+static TERMINAL_IS_RAW: AtomicBool = AtomicBool::new(false);
 
 /// Whether the progress line is on the screen. The cursor is then in its first column: a terminal
 /// that becomes narrower and wraps the line keeps the cursor in the first of the line's rows, from
@@ -98,6 +101,17 @@ pub(crate) fn note_terminal_output(part: &[u8]) {
     }
 }
 
+/// Returns whether command output left the terminal's cursor in the middle of a line.
+pub(crate) fn cursor_is_mid_line() -> bool {
+    CURSOR_IS_MID_LINE.load(Ordering::Relaxed)
+}
+
+/// Records whether this process has set the terminal to raw mode. Messages at the terminal then end
+/// with a carriage return as well.
+pub(crate) fn set_terminal_raw(is_raw: bool) {
+    TERMINAL_IS_RAW.store(is_raw, Ordering::Relaxed);
+}
+
 /// Returns the width of standard error in columns if it is a terminal.
 pub(crate) fn terminal_columns() -> Option<usize> {
     terminal::columns(std::io::stderr())
@@ -123,7 +137,11 @@ pub(crate) fn print(text: &str) -> ReaderState {
     let erase = take_progress_erasure();
     let before = if CURSOR_IS_MID_LINE.swap(false, Ordering::Relaxed) { "\n" } else { "" };
     let text = terminal::replace_symbols(text, &stderr);
-    match stderr.lock().write_all(format!("{erase}{before}{text}").as_bytes()) {
+    let mut text = format!("{erase}{before}{text}");
+    if TERMINAL_IS_RAW.load(Ordering::Relaxed) && stderr.is_terminal() {
+        text = text.replace('\n', "\r\n");
+    }
+    match stderr.lock().write_all(text.as_bytes()) {
         Ok(()) => ReaderState::Connected,
         Err(_) => ReaderState::Disconnected,
     }

@@ -10,7 +10,6 @@ mod keyboard;
 mod limits;
 mod match_printer;
 mod not_found;
-mod output_stream;
 mod plan;
 mod progress;
 mod project_copy;
@@ -127,9 +126,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FROM", default_value = "auto", value_parser = stdin_source::parse)]
     stdin: StdinSource,
     /// Give the command a terminal of its own, for programs that ask, draw or need one: `siding
-    /// screen` shows it, `siding keys` types into it, `siding attach` connects a person's terminal
+    /// screen` shows it, `siding keys` types into it, `siding attach` connects a person's terminal.
+    /// At a terminal, a person's command in the foreground has one by default
     #[arg(long, conflicts_with = "stdin")]
     pub(super) pty: bool,
+    /// Give the command no terminal of its own, even for a person at a terminal (default:
+    /// run_terminal, auto): it then cannot ask, and its standard error can be redirected alone
+    #[arg(long, conflicts_with = "pty")]
+    pub(super) no_pty: bool,
     /// Size of the terminal with --pty, as COLUMNSxROWS (default: 80x24; at a terminal its size)
     #[arg(long, value_name = "SIZE", requires = "pty")]
     size: Option<TerminalSize>,
@@ -190,11 +194,18 @@ Examples:
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press
-it twice), in a pipeline after 5 s and only with programs such as tee and grep:
-a pager reads the keys itself. Ctrl-C stops it with SIGINT, and after half of
---grace with SIGTERM; a second Ctrl-C kills it. Ctrl-\\ does the same with
-SIGQUIT instead of SIGINT. Ctrl-Z suspends only this call, and the command
-continues; `fg` and `bg` of the shell continue the call.
+it twice); `siding attach` returns to it. All other keys reach the command as
+without siding, also Ctrl-C and Ctrl-Z; Ctrl-B pressed twice within 0.5 s
+reaches it once. If a command that reads lines continues for 3 s after two
+Ctrl-C, a line says so, and the next Ctrl-C stops it as described below.
+
+Keys with --no-pty, with another input or output, and in a pipeline: Ctrl-B
+moves the command to the background, in a pipeline after 5 s and only with
+programs such as tee and grep: a pager reads the keys itself. Ctrl-C stops it
+with SIGINT, and after half of --grace with SIGTERM; a second Ctrl-C kills it.
+Ctrl-\\ does the same with SIGQUIT instead of SIGINT. Ctrl-Z suspends only
+this call, and the command continues; `fg` and `bg` of the shell continue the
+call.
 
 Exit codes: the command's own; 128+n if signal n ended it; 141 if it wrote after
 the reader of its output had exited, as in `siding run yes | head -1`, which
@@ -352,7 +363,9 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = advice(root, task, &view, plan) {
+        if !is_ended_by_key(task, plan)
+            && let Some(advice) = advice(root, task, &view, plan)
+        {
             render::print_task_note(&advice, &view);
         }
         let advice = not_found::advice_for_person(&task.state).or_else(|| {
@@ -371,6 +384,16 @@ impl Args {
 /// was full.
 fn could_not_store_output(task: &Task) -> bool {
     task.state.closed.as_ref().is_some_and(|closed| closed.output.lost > 0)
+}
+
+/// Returns whether a key of the person has ended a command with a terminal. Its signal is not
+/// reported, as without siding.
+fn is_ended_by_key(task: &Task, plan: &plan::RunPlan) -> bool {
+    let Some(Outcome::Signaled { signal, .. }) = task.state.lifecycle.outcome() else {
+        return false;
+    };
+    let has_terminal = plan.is_person && task.state.spec.terminal.is_some();
+    has_terminal && [Signal::INT, Signal::QUIT].contains(signal)
 }
 
 /// Adds the command's usual duration from the history, unless the caller requested the background.

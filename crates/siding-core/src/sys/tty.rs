@@ -107,7 +107,7 @@ impl KeyMode {
     ///
     /// The I/O error of the system call if the terminal no longer exists.
     pub fn restore(&self) -> io::Result<()> {
-        if tcgetpgrp(&self.terminal).is_ok_and(|foreground| foreground != getpgrp()) {
+        if is_background(&self.terminal) {
             return Ok(());
         }
         if self.discards_input {
@@ -199,13 +199,19 @@ pub fn is_foreground(terminal: impl AsFd) -> bool {
     tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
 }
 
+/// Returns whether a terminal is the controlling terminal of this process while another process
+/// group is in the terminal's foreground. The keys then belong to that group.
+#[must_use]
+pub fn is_background(terminal: impl AsFd) -> bool {
+    tcgetpgrp(terminal).is_ok_and(|foreground| foreground != getpgrp())
+}
+
 /// Returns whether the kernel stops this process with SIGTTOU if it writes to a terminal: in the
 /// background of its controlling terminal in the mode of `stty tostop`. It does not stop a process
 /// that blocks or ignores the signal (`__tty_check_change` in drivers/tty/tty_jobctrl.c).
 #[must_use]
 pub fn stops_writer(terminal: impl AsFd) -> bool {
-    let is_background = tcgetpgrp(&terminal).is_ok_and(|foreground| foreground != getpgrp());
-    is_background
+    is_background(&terminal)
         && tcgetattr(&terminal).is_ok_and(|mode| mode.local_modes.contains(LocalModes::TOSTOP))
 }
 

@@ -59,6 +59,12 @@ impl IgnoredInterrupts {
         stops
     }
 
+    /// Returns whether Ctrl-C was the last key.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.state != InterruptState::None
+    }
+
     /// Returns when [`Self::start_check`] must be called; `None` if time has no effect.
     #[must_use]
     pub const fn check_at(&self) -> Option<MonotonicMs> {

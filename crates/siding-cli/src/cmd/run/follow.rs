@@ -3,7 +3,9 @@
 //! [`wait_in_foreground`] contains the loop, and `siding_model::foreground_call` decides when the
 //! call returns.
 
+use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
 
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
@@ -17,14 +19,19 @@ use siding_model::duration::format_duration;
 use siding_model::foreground_call::{CallEvent, CallHint, CallPolicy};
 use siding_model::id::TaskId;
 use siding_model::monitor::Monitor;
+use siding_model::outcome::Placement;
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
+use siding_model::terminal::{DetachKeys, HandOverKey};
 
-use super::keyboard::{self, HINT_AFTER, Keyboard};
+use super::keyboard::{self, Keyboard};
 use super::match_printer::MatchPrinter;
-use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
 use super::progress::RunProgress;
+use crate::attachment::{
+    self, AttachmentOptions, HINT_AFTER, LeaveKeys, SECOND_INTERRUPT_NOTE, TerminalCaller,
+};
+use crate::command_output::CommandOutput;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::key_reader::KEYBOARD_SIGNALS;
@@ -73,6 +80,9 @@ pub(super) struct FollowResult {
 
 /// Blocks the signals that the wait handles, and returns the descriptor that receives them.
 pub(super) fn block_signals(plan: &RunPlan) -> Result<SignalFd, Failure> {
+    if is_attached(plan) {
+        return attachment::block_signals();
+    }
     let mut signals = vec![Signal::INT, Signal::TERM, Signal::HUP];
     if plan.is_person {
         signals.push(Signal::QUIT);
@@ -92,6 +102,9 @@ pub(super) fn follow(
     signals: &SignalFd,
     show: ShownOutput<'_>,
 ) -> Result<FollowResult, Failure> {
+    if is_attached(plan) {
+        return follow_terminal(root, plan, link, signals);
+    }
     let (output, matches) = match show {
         ShownOutput::Output => {
             let separates_stderr = plan.task.spec().separate_stderr;
@@ -114,13 +127,7 @@ pub(super) fn follow(
         last_signal: None,
         stop_delay: None,
     };
-    let policy = CallPolicy {
-        budget_reason: plan.hand_over,
-        stops_without_reader: plan.is_person,
-        hint_after,
-        is_interrupted_by_person: plan.is_person,
-        ..CallPolicy::for_task(plan.task.spec(), plan.budget)
-    };
+    let policy = call_policy(plan, hint_after);
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller);
     stderr::clear_progress();
     caller.output.iter_mut().for_each(CommandOutput::reset_terminal);
@@ -132,24 +139,85 @@ pub(super) fn follow(
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
     }
-    // After a signal, the signal and not the reader determines the result.
-    let is_disconnected = caller.last_signal.is_none()
-        && caller.output.as_ref().is_some_and(CommandOutput::is_disconnected);
     let is_interrupted = caller.last_signal == Some(Signal::INT);
-    let lost_output = caller.output.as_ref().is_some_and(CommandOutput::has_lost_bytes);
-    let unshown = caller.output.as_ref().map_or(0, CommandOutput::unshown_bytes);
-    let shown = caller.output.map(|live| {
-        live.report_lost_bytes();
-        live.shown_offset()
-    });
-    let end = match end {
-        CallEnd::Returned(dir, notices) => {
-            FollowEnd::Finished(Box::new(Task::from_parts(dir, *notices)))
-        }
-        // Without a signal, the reader has closed the pipe, perhaps because the host ended.
-        CallEnd::Left => FollowEnd::Detached(caller.last_signal.unwrap_or(Signal::PIPE)),
+    Ok(FollowResult::new(end, caller.output, caller.last_signal, is_interrupted))
+}
+
+/// Returns whether the call connects the person's terminal with that of the command.
+fn is_attached(plan: &RunPlan) -> bool {
+    let spec = plan.task.spec();
+    plan.is_person
+        && spec.terminal.is_some()
+        && spec.placement == Placement::Foreground
+        && io::stdin().is_terminal()
+        && io::stdout().is_terminal()
+}
+
+/// Waits for the task while its terminal is connected with that of the person.
+fn follow_terminal(
+    root: &StateDir,
+    plan: &RunPlan,
+    link: ShimConnection,
+    signals: &SignalFd,
+) -> Result<FollowResult, Failure> {
+    let leave_keys = match plan.can_hand_over {
+        true => LeaveKeys::HandOver(HandOverKey::default()),
+        false => LeaveKeys::Detach(DetachKeys::new(Vec::new())),
     };
-    Ok(FollowResult { end, shown, unshown, is_disconnected, is_interrupted, lost_output })
+    let options = AttachmentOptions {
+        requester: "siding run",
+        leave_keys,
+        is_read_only: false,
+        takes_terminal: false,
+        owns_command: true,
+        report_step: plan.report_step,
+    };
+    let spec = plan.task.spec();
+    let mut caller = TerminalCaller::open(root, plan.task.id(), signals, spec.terminal, options)?;
+    let hint_after = plan.can_hand_over.then_some(HINT_AFTER);
+    let policy = call_policy(plan, hint_after);
+    let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller);
+    // The terminal is restored before any message is printed.
+    caller.leave();
+    let (last_signal, is_interrupted) = (caller.last_signal(), caller.is_interrupted());
+    Ok(FollowResult::new(end?, Some(caller.into_output()), last_signal, is_interrupted))
+}
+
+fn call_policy(plan: &RunPlan, hint_after: Option<Duration>) -> CallPolicy {
+    CallPolicy {
+        budget_reason: plan.hand_over,
+        stops_without_reader: plan.is_person,
+        hint_after,
+        is_interrupted_by_person: plan.is_person,
+        ..CallPolicy::for_task(plan.task.spec(), plan.budget)
+    }
+}
+
+impl FollowResult {
+    fn new(
+        end: CallEnd,
+        output: Option<CommandOutput>,
+        last_signal: Option<Signal>,
+        is_interrupted: bool,
+    ) -> Self {
+        // After a signal, the signal and not the reader determines the result.
+        let is_disconnected =
+            last_signal.is_none() && output.as_ref().is_some_and(CommandOutput::is_disconnected);
+        let lost_output = output.as_ref().is_some_and(CommandOutput::has_lost_bytes);
+        let unshown = output.as_ref().map_or(0, CommandOutput::unshown_bytes);
+        let shown = output.map(|live| {
+            live.report_lost_bytes();
+            live.shown_offset()
+        });
+        let end = match end {
+            CallEnd::Returned(dir, notices) => {
+                FollowEnd::Finished(Box::new(Task::from_parts(dir, *notices)))
+            }
+            // Without a signal, the reader has closed the pipe, perhaps because the host ended.
+            CallEnd::Left => FollowEnd::Detached(last_signal.unwrap_or(Signal::PIPE)),
+        };
+        Self { end, shown, unshown, is_disconnected, is_interrupted, lost_output }
+    }
 }
 
 struct RunCaller<'f, 'r> {
@@ -238,11 +306,7 @@ impl ForegroundCaller for RunCaller<'_, '_> {
                 }
             }
             (CallHint::HandOver, None) => {}
-            (CallHint::SecondInterrupt, _) => {
-                render::print_note(
-                    "interrupted; the command has not ended yet, and another Ctrl-C kills it",
-                );
-            }
+            (CallHint::SecondInterrupt, _) => render::print_note(SECOND_INTERRUPT_NOTE),
             (CallHint::StopDelayed, _) => {
                 let why = self.stop_delay.as_deref().unwrap_or("its machine does not answer");
                 let id = self.id;
@@ -319,6 +383,10 @@ impl ForegroundCaller for RunCaller<'_, '_> {
                 ShimEvent::Ready(..)
                 | ShimEvent::Running
                 | ShimEvent::Refused { .. }
+                | ShimEvent::KeysRefused
+                | ShimEvent::TerminalWritten { .. }
+                | ShimEvent::TerminalFacts(_)
+                | ShimEvent::TerminalResized(_)
                 | ShimEvent::Nothing,
             ) => Ok(()),
         }

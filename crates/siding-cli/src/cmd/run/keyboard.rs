@@ -1,6 +1,6 @@
-//! The keyboard of a person who waits for a command in the foreground.
+//! The keyboard of a person who waits for a command without a terminal in the foreground.
 //!
-//! The command has no terminal. While the call waits, this process reads the keys: Ctrl-B moves the
+//! While the call waits, this process reads the keys: Ctrl-B moves the
 //! command to the background, and any other input is discarded. Otherwise the shell would execute
 //! it after the call, even if it was meant as an answer to the command, such as a password.
 //!
@@ -18,12 +18,10 @@ use siding_model::signal::Signal;
 use siding_model::spec::StdinMode;
 
 use super::plan::RunPlan;
+use crate::attachment::{self, HINT_AFTER};
 use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
 use crate::render;
 
-/// Time after which the key that moves the command to the background is shown, and after which it
-/// is read in a pipeline.
-pub(super) const HINT_AFTER: Duration = Duration::from_secs(5);
 /// Time between two checks whether the shell has moved this process to the foreground, in
 /// milliseconds. A person who types `fg` does not press Ctrl-B sooner.
 const FOREGROUND_CHECK_MS: u64 = 500;
@@ -37,8 +35,8 @@ const CTRL_B: u8 = 0x02;
 /// The byte of the key that ends the input of a program.
 const CTRL_D: u8 = 0x04;
 /// The note about keys that were typed for a full-screen command.
-const FULL_SCREEN_NOTE: &str = "the command needs a terminal, which siding does not give it, and \
-                                receives no keys: end it with Ctrl-C, and run it without siding";
+const FULL_SCREEN_NOTE: &str = "the command has no terminal and receives no keys: end it with Ctrl-C, \
+                                and run it with --pty";
 
 /// The terminal whose keys this process reads while it is in the terminal's foreground.
 #[derive(Debug)]
@@ -76,7 +74,8 @@ struct TypedInput {
 }
 
 /// Returns whether the call reads keys, in a pipeline perhaps later: a person waits for a command
-/// in the foreground, standard input is a terminal, and the command does not read it itself.
+/// in the foreground, standard input is a terminal, and the command does not read it itself. The
+/// keys for a command with a terminal are read by [`crate::attachment`].
 pub(super) fn is_used(plan: &RunPlan) -> bool {
     let spec = plan.task.spec();
     plan.is_person
@@ -141,10 +140,8 @@ impl Keyboard {
             self.pipeline = PipelineState::Started;
             self.resume();
         }
-        // tmux uses the key itself, and passes on the second one.
-        let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
         let is_shown = self.keys.is_reading() && io::stderr().is_terminal();
-        is_shown.then(|| format!("Ctrl-B{twice} moves it to the background"))
+        is_shown.then(attachment::hand_over_hint)
     }
 
     /// Returns whether this process reads the keys now.

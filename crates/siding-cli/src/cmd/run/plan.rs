@@ -22,13 +22,14 @@ use siding_model::flow_control::report_step_bytes;
 use siding_model::id::TaskKind;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
-use siding_model::settings::{Key, RawValue, Settings};
+use siding_model::settings::{Key, RawValue, RunTerminal, Settings};
 use siding_model::spec::{StdinMode, TaskCommand};
 use siding_model::task_reference::parse_task_name;
 use siding_model::terminal::TerminalSize;
 
 use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
+use super::stdin_source::StdinSource;
 use super::{Args, OnTimeout, auto_background, caller_descriptors, same_name};
 use crate::caller;
 use crate::failure::Failure;
@@ -105,24 +106,21 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         (&command, history_directory.as_str()),
         times.budget,
     );
-    let (stdin, stdin_note) = open_stdin(args, is_person)?;
+    let is_local_person = is_person && executor.is_none();
+    let has_terminal =
+        args.pty || (is_local_person && gives_terminal(args, &settings, chosen.placement));
+    let (stdin, stdin_note) = open_stdin(args, has_terminal, is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let name = task_name(args)?;
-    let is_remote = executor.is_some();
     // The files are copied after everything else is checked.
     let copy = |executor| args.copies.copy_project(root, executor, (&cwd, is_person));
     let executor = executor.map(copy).transpose()?;
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
-    let request = match args.id {
-        Some(id) => request.id(id),
-        None => request,
-    };
+    let request = args.id.into_iter().fold(request, TaskRequest::id);
     let task = request
         .name(name)
         .stdin(stdin)
-        .separate_stderr(
-            !is_remote && !args.pty && is_person && !args.background && has_two_outputs(),
-        )
+        .separate_stderr(is_local_person && !has_terminal && !args.background && has_two_outputs())
         .executor(executor)
         .fetch(args.copies.fetch_paths())
         .timeout(times.timeout)
@@ -137,8 +135,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let notes = settings.warnings().iter().map(ToString::to_string);
     let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
     let notes = notes.chain(remarks.into_iter().flatten()).collect();
-    let waits_for_reader = is_person
-        && !is_remote
+    let waits_for_reader = is_local_person
         && task.spec().placement == Placement::Foreground
         && args.shown_output() == ShownOutput::Output;
     let report_step = waits_for_reader.then(|| report_step_bytes(task.spec().keep_tail));
@@ -307,8 +304,12 @@ const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
 }
 
 /// Opens the command's standard input. Also returns a note for a person whose input is not passed on.
-fn open_stdin(args: &Args, is_person: bool) -> Result<(TaskStdin, Option<String>), Failure> {
-    if !args.pty {
+fn open_stdin(
+    args: &Args,
+    has_terminal: bool,
+    is_person: bool,
+) -> Result<(TaskStdin, Option<String>), Failure> {
+    if !has_terminal {
         return args.stdin.open(is_person);
     }
     let own_size = || {
@@ -317,6 +318,23 @@ fn open_stdin(args: &Args, is_person: bool) -> Result<(TaskStdin, Option<String>
     };
     let size = args.size.or_else(own_size).unwrap_or(TerminalSize::DEFAULT);
     Ok((TaskStdin::Terminal(size), None))
+}
+
+/// Returns whether the command of a person has a terminal without `--pty`: in the foreground, if the
+/// person's terminal is the only input and output of the call.
+fn gives_terminal(args: &Args, settings: &Settings, placement: Placement) -> bool {
+    // Programs would write sequences that such a terminal shows as text.
+    let understands_sequences = |kind: OsString| !kind.is_empty() && kind != "dumb";
+    settings.run_terminal == RunTerminal::Auto
+        && placement == Placement::Foreground
+        && !args.no_pty
+        && args.kind == TaskKind::LocalBash
+        && args.monitor.is_none()
+        && args.stdin == StdinSource::Auto
+        && std::env::var_os("TERM").is_some_and(understands_sequences)
+        && io::stdout().is_terminal()
+        && !has_two_outputs()
+        && tty::is_foreground(io::stdin())
 }
 
 /// Returns whether standard output and standard error go to different places, as in

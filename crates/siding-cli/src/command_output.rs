@@ -11,6 +11,7 @@ use siding_core::task::run::WriteResult;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 use siding_model::size::size_in_words;
+use siding_model::terminal::QueryFilter;
 use siding_model::terminal_modes::TerminalModes;
 
 use crate::failure::Failure;
@@ -19,7 +20,7 @@ use crate::stderr;
 
 /// The output of a command, shown as it is written.
 #[derive(Debug)]
-pub(super) struct CommandOutput {
+pub(crate) struct CommandOutput {
     stdout: Sink,
     /// The sink of the bytes that the command wrote to its standard error; `None` if they go to
     /// standard output.
@@ -37,6 +38,11 @@ pub(super) struct CommandOutput {
     /// that were written.
     piece: Vec<u8>,
     piece_offset: usize,
+    /// Offset in the output after the current chunk.
+    piece_end: u64,
+    /// Removes the queries that the shim answers, if the command has a terminal. A chunk then has
+    /// other bytes than the output.
+    filter: Option<QueryFilter>,
     /// Whether a growth message must be requested from the shim once all known output is shown.
     growth_pending: bool,
     /// Number of bytes after which the shim receives the progress, so that the command waits for a
@@ -106,6 +112,13 @@ impl Sink {
         }
     }
 
+    /// Ends the colors and attributes of text that the command may have left on.
+    fn reset_colors(&mut self) {
+        if poll::wait_writable(self.file.as_fd(), RESET_TIMEOUT_MS).unwrap_or(false) {
+            let _peer_gone = self.file.write_all(b"\x1b[m");
+        }
+    }
+
     /// Writes the beginning of a block. Once the stream is closed, drops all bytes. Returns the
     /// number of bytes that were written or dropped.
     fn write_or_drop(&mut self, block: &[u8]) -> usize {
@@ -141,8 +154,9 @@ enum SinkState {
 impl CommandOutput {
     /// Returns a stream that has shown nothing yet. If `separates_stderr` is set, the part that the
     /// command writes to its standard error is written to this process's standard error.
-    /// `report_step` is [`super::plan::RunPlan::report_step`].
-    pub(super) fn new(separates_stderr: bool, report_step: Option<u64>) -> Result<Self, Failure> {
+    /// `report_step` is the number of bytes after which the shim receives the progress; `None` if
+    /// the command does not wait for its reader.
+    pub(crate) fn new(separates_stderr: bool, report_step: Option<u64>) -> Result<Self, Failure> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let has_remarks = stdout.is_terminal() && stderr.is_terminal();
         let stderr_sink = match separates_stderr {
@@ -159,6 +173,8 @@ impl CommandOutput {
             written: 0,
             piece: Vec::new(),
             piece_offset: 0,
+            piece_end: 0,
+            filter: None,
             growth_pending: false,
             report_step,
             reported: 0,
@@ -167,53 +183,103 @@ impl CommandOutput {
         })
     }
 
+    /// Returns a stream that has shown nothing yet of a command with a terminal.
+    pub(crate) fn for_terminal(report_step: Option<u64>) -> Result<Self, Failure> {
+        Ok(Self { filter: Some(QueryFilter::default()), ..Self::new(false, report_step)? })
+    }
+
     /// Returns the offset after the output that was shown or lost.
-    pub(super) const fn shown_offset(&self) -> u64 {
+    pub(crate) const fn shown_offset(&self) -> u64 {
         self.shown
     }
 
     /// Returns the number of bytes that are known to be written and can still be shown.
-    pub(super) const fn unshown_bytes(&self) -> u64 {
+    pub(crate) const fn unshown_bytes(&self) -> u64 {
         if self.stdout.is_open() { self.written.saturating_sub(self.shown) } else { 0 }
     }
 
     /// Returns whether output was lost because its reader was too slow.
-    pub(super) const fn has_lost_bytes(&self) -> bool {
+    pub(crate) const fn has_lost_bytes(&self) -> bool {
         self.lost_bytes > 0
     }
 
     /// Returns whether the reader of standard output has closed the pipe.
-    pub(super) const fn is_disconnected(&self) -> bool {
+    pub(crate) const fn is_disconnected(&self) -> bool {
         matches!(self.stdout.state, SinkState::Disconnected)
     }
 
     /// Returns whether the command shows a screen of its own, as an editor does.
-    pub(super) fn is_full_screen(&self) -> bool {
+    pub(crate) fn is_full_screen(&self) -> bool {
         let shows_screen =
             |sink: &Sink| sink.modes.as_ref().is_some_and(TerminalModes::is_alternate_screen);
         shows_screen(&self.stdout) || self.stderr.as_ref().is_some_and(shows_screen)
     }
 
+    /// Returns whether a message between the lines of the output would spoil the picture of the
+    /// command, or would continue its last line.
+    pub(crate) fn is_drawing(&self) -> bool {
+        let moves = |modes: &TerminalModes| modes.has_moved_cursor() || modes.is_alternate_screen();
+        stderr::cursor_is_mid_line() || self.stdout.modes.as_ref().is_some_and(moves)
+    }
+
+    /// Returns the sequences that set the present modes of the terminal again.
+    pub(crate) fn terminal_modes(&self) -> String {
+        self.stdout.modes.as_ref().map(TerminalModes::changes_text).unwrap_or_default()
+    }
+
+    /// Shows bytes that are no output of the command, such as its modes. Waits until the terminal
+    /// has accepted them.
+    pub(crate) fn show_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            poll::wait_writable(self.stdout.file.as_fd(), u64::from(u32::MAX))
+                .map_err(output_failure)?;
+            match self.stdout.write(&rest[..rest.len().min(PIPE_BLOCK_BYTES)]) {
+                Ok(count) => rest = &rest[count..],
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(output_failure(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows a whole screen instead of the output before `offset`, with which the output continues.
+    pub(crate) fn show_screen(&mut self, screen: &[u8], offset: u64) -> Result<(), Failure> {
+        self.piece.clear();
+        self.piece_offset = 0;
+        self.shown = offset;
+        self.written = self.written.max(offset);
+        if let Some(filter) = &mut self.filter {
+            *filter = QueryFilter::default();
+        }
+        self.show_bytes(screen)
+    }
+
     /// Restores the modes of the terminal that the command has changed, because the command is
     /// killed, or no longer shown, before it restores them itself.
-    pub(super) fn reset_terminal(&mut self) {
+    pub(crate) fn reset_terminal(&mut self) {
         self.stdout.reset_terminal();
         self.stderr.iter_mut().for_each(Sink::reset_terminal);
+        if self.filter.is_some() && self.stdout.is_open() {
+            self.stdout.reset_colors();
+        }
     }
 
     /// Returns the descriptor to which the next bytes are written; `None` if there are none, or if
     /// standard output accepts nothing more.
-    pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
         let sink = match (&self.stderr, self.stream) {
             (Some(stderr), OutputStream::Stderr) if stderr.is_open() => stderr,
             _ => &self.stdout,
         };
-        (self.stdout.is_open() && self.shown < self.written).then(|| sink.file.as_fd())
+        let has_more = self.piece_offset < self.piece.len() || self.shown < self.written;
+        (self.stdout.is_open() && has_more).then(|| sink.file.as_fd())
     }
 
     /// Asks the shim to report, once, that more output was written. If the command waits for its
     /// reader, also reports how much was shown.
-    pub(super) fn subscribe_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+    pub(crate) fn subscribe_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.reported = self.shown;
         let shown = self.report_step.map(|_| self.shown);
         Ok(watch.send(&ShimRequest::Subscribe { follow: true, shown })?)
@@ -221,14 +287,14 @@ impl CommandOutput {
 
     /// Updates the number of written bytes after a growth message. The next message is requested
     /// only after this output was shown, because the growth is irrelevant until then.
-    pub(super) fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+    pub(crate) fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.growth_pending = true;
         self.refresh_written(watch)?;
         self.subscribe_when_shown(watch)
     }
 
     /// Reads how many bytes the command has written.
-    pub(super) fn refresh_written(&mut self, watch: &TaskWatch<'_>) -> Result<(), Failure> {
+    pub(crate) fn refresh_written(&mut self, watch: &TaskWatch<'_>) -> Result<(), Failure> {
         if self.pieces.is_none() {
             self.pieces = RawChunks::open(&watch.dir()?).ok().flatten();
         }
@@ -259,7 +325,7 @@ impl CommandOutput {
 
     /// Writes the next block, exactly as the command wrote it. Call only if the descriptor of
     /// [`Self::writable_fd`] is writable: it then accepts a block without waiting.
-    pub(super) fn write_block(
+    pub(crate) fn write_block(
         &mut self,
         watch: &mut TaskWatch<'_>,
     ) -> Result<WriteResult, Failure> {
@@ -268,19 +334,21 @@ impl CommandOutput {
         }
         let block = &self.piece[self.piece_offset..];
         let block = &block[..block.len().min(PIPE_BLOCK_BYTES)];
+        if block.is_empty() {
+            // All bytes of the chunk were queries, or the file is shorter than before.
+            self.update_stream()?;
+            self.subscribe_when_shown(watch)?;
+            return Ok(WriteResult::Continue);
+        }
         if let (Some(stderr), OutputStream::Stderr) = (&mut self.stderr, self.stream) {
             let count = stderr.write_or_drop(block);
-            self.piece_offset += count;
-            self.shown += count as u64;
+            self.advance(count);
             self.update_stream()?;
             self.subscribe_when_shown(watch)?;
             return Ok(WriteResult::Continue);
         }
         match self.stdout.write(block) {
-            Ok(count) => {
-                self.piece_offset += count;
-                self.shown += count as u64;
-            }
+            Ok(count) => self.advance(count),
             // A signal interrupted the write, or another process made the descriptor non-blocking
             // and filled the pipe first. The caller repeats the write.
             Err(error)
@@ -307,8 +375,17 @@ impl CommandOutput {
         Ok(WriteResult::Continue)
     }
 
+    /// Records that the next `count` bytes of the current chunk were shown or dropped.
+    fn advance(&mut self, count: usize) {
+        self.piece_offset += count;
+        let is_complete = self.piece_offset == self.piece.len();
+        let shown = self.shown + count as u64;
+        // A filtered chunk may be shorter than its part of the output.
+        self.shown = if is_complete { self.piece_end } else { shown.min(self.piece_end) };
+    }
+
     /// Reports the total of lost bytes if bytes were lost after the first report.
-    pub(super) fn report_lost_bytes(&self) {
+    pub(crate) fn report_lost_bytes(&self) {
         if self.reported_lost_bytes < self.lost_bytes {
             let size = size_in_words(self.lost_bytes);
             render::print_note(&format!("{TOO_SLOW_TEXT}: {size} of output lost in total"));
@@ -324,8 +401,10 @@ impl CommandOutput {
         self.stream = stream;
         let Some(pieces) = &mut self.pieces else { return Ok(()) };
         let gap = pieces.read_chunk(self.shown, to, &mut self.piece).map_err(output_failure)?;
+        self.piece_end = self.shown + self.piece.len() as u64;
         if let Some(gap) = gap {
             self.shown = gap.to;
+            self.piece_end = gap.to + self.piece.len() as u64;
             self.lost_bytes += gap.len();
             if self.reported_lost_bytes == 0 {
                 self.reported_lost_bytes = self.lost_bytes;
@@ -338,8 +417,21 @@ impl CommandOutput {
             self.written = self.shown;
             self.report_step = None;
             self.growth_pending = true;
+        } else {
+            self.filter_piece();
         }
         Ok(())
+    }
+
+    /// Removes the queries from the current chunk. A chunk without other bytes counts as shown.
+    fn filter_piece(&mut self) {
+        let Some(filter) = &mut self.filter else { return };
+        let mut filtered = Vec::with_capacity(self.piece.len());
+        filter.filter(&self.piece, &mut filtered);
+        self.piece = filtered;
+        if self.piece.is_empty() {
+            self.shown = self.piece_end;
+        }
     }
 
     /// Requests the next growth message once all known output is shown, or earlier if a report of

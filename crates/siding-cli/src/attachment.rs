@@ -1,0 +1,434 @@
+//! A person's terminal while it is connected with the terminal of a task, in `siding run` and
+//! `siding attach`: every key reaches the program, and its output reaches the person unchanged.
+//!
+//! [`TerminalCaller`] reads the keys in raw mode and restores the terminal; the loop is that of
+//! every foreground call, [`siding_core::task::run::wait_in_foreground`].
+
+mod key_queue;
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
+
+use siding_core::store::StateDir;
+use siding_core::sys::signals::SignalFd;
+use siding_core::sys::{clock, tty};
+use siding_core::task::run::{ForegroundCaller, ShimEvent, WriteResult};
+use siding_core::task::watch::TaskWatch;
+use siding_model::duration::format_duration;
+use siding_model::foreground_call::{CallEvent, CallHint};
+use siding_model::id::TaskId;
+use siding_model::process::MonotonicMs;
+use siding_model::protocol::ShimRequest;
+use siding_model::signal::Signal;
+use siding_model::terminal::{
+    DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, TerminalSize, TerminalUser,
+};
+
+use crate::command_output::CommandOutput;
+use crate::failure::Failure;
+use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
+use crate::render;
+use crate::terminal_replay;
+use key_queue::KeyQueue;
+
+/// Time after which the key that moves a command to the background is shown.
+pub(crate) const HINT_AFTER: Duration = Duration::from_secs(5);
+/// The note about a command that continues after an interrupt.
+pub(crate) const SECOND_INTERRUPT_NOTE: &str =
+    "interrupted; the command has not ended yet, and another Ctrl-C kills it";
+/// The note about a command that continues after two Ctrl-C.
+const IGNORED_INTERRUPTS_NOTE: &str = "the command ignores Ctrl-C; another Ctrl-C stops it with \
+                                       everything that it started";
+/// Most typed bytes that are read at once.
+const TYPED_BYTES: usize = 1024;
+
+/// Returns the hint that Ctrl-B moves the command to the background.
+pub(crate) fn hand_over_hint() -> String {
+    // tmux uses the key itself, and passes on the second one.
+    let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
+    format!("Ctrl-B{twice} moves it to the background")
+}
+
+/// Blocks the signals that an attachment handles, and returns the descriptor that receives them.
+pub(crate) fn block_signals() -> Result<SignalFd, Failure> {
+    let mut signals = vec![Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP, Signal::WINCH];
+    signals.extend(KEYBOARD_SIGNALS);
+    SignalFd::block(&signals)
+        .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))
+}
+
+/// The keys that do not reach the program.
+#[derive(Debug)]
+pub(crate) enum LeaveKeys {
+    /// The keys that end the attachment.
+    Detach(DetachKeys),
+    /// The key that moves the task to the background.
+    HandOver(HandOverKey),
+}
+
+impl LeaveKeys {
+    fn feed(&mut self, bytes: &[u8]) -> DetachInput {
+        match self {
+            Self::Detach(keys) => keys.feed(bytes),
+            Self::HandOver(key) => key.feed(bytes),
+        }
+    }
+
+    /// Returns when the keys that are held back now are interpreted without another key.
+    fn held_until(&self, now: MonotonicMs) -> Option<MonotonicMs> {
+        let (is_holding, hold_ms) = match self {
+            Self::Detach(keys) => (keys.is_holding(), DetachKeys::HOLD_MS),
+            Self::HandOver(key) => (key.is_holding(), HandOverKey::HOLD_MS),
+        };
+        is_holding.then(|| now.plus_ms(hold_ms))
+    }
+
+    /// Interprets the keys that were held back.
+    fn expire(&mut self) -> DetachInput {
+        match self {
+            Self::Detach(keys) => DetachInput { forwarded: keys.release(), is_detached: false },
+            Self::HandOver(key) => key.expire(DetachInput::default()),
+        }
+    }
+
+    const fn request(&self) -> CallEvent {
+        match self {
+            Self::Detach(_) => CallEvent::Detached,
+            Self::HandOver(_) => CallEvent::SentToBackground,
+        }
+    }
+}
+
+/// The properties of an attachment.
+#[derive(Debug)]
+pub(crate) struct AttachmentOptions {
+    /// Name of the caller, for the journal.
+    pub(crate) requester: &'static str,
+    pub(crate) leave_keys: LeaveKeys,
+    /// Whether no key reaches the program, and the size of its terminal stays.
+    pub(crate) is_read_only: bool,
+    /// Whether the person takes the terminal before the first key.
+    pub(crate) takes_terminal: bool,
+    /// Whether the command belongs to this call: SIGINT and SIGQUIT to this process, and Ctrl-C that
+    /// the program ignores, stop it.
+    pub(crate) owns_command: bool,
+    /// Number of shown bytes after which the shim receives the progress; `None` if the command does
+    /// not wait for its reader.
+    pub(crate) report_step: Option<u64>,
+}
+
+/// A person who uses the terminal of a task through the own terminal.
+#[derive(Debug)]
+pub(crate) struct TerminalCaller<'f> {
+    root: &'f StateDir,
+    id: TaskId,
+    signals: &'f SignalFd,
+    options: AttachmentOptions,
+    output: CommandOutput,
+    keys: KeyReader,
+    queue: KeyQueue,
+    /// When keys that are held back are interpreted.
+    held_until: Option<MonotonicMs>,
+    interrupts: IgnoredInterrupts,
+    /// The size that the task's terminal has, as far as its records have arrived.
+    task_size: Option<TerminalSize>,
+    must_fit_size: bool,
+    must_take: bool,
+    /// What the terminal showed when this process was suspended, until it is in the foreground again.
+    suspended: Option<SuspendedScreen>,
+    /// Number of shims that have replaced the first one.
+    reconnects: u32,
+    last_signal: Option<Signal>,
+}
+
+/// What a terminal showed when this process was suspended.
+#[derive(Debug)]
+enum SuspendedScreen {
+    /// Lines of output, with these modes.
+    Lines { modes: String },
+    /// The screen of a full-screen program, which is drawn again.
+    Full,
+}
+
+impl<'f> TerminalCaller<'f> {
+    /// Connects this terminal with that of a task, whose size is `task_size`. The mode of this
+    /// terminal is restored by [`Self::leave`], and when the value is dropped.
+    pub(crate) fn open(
+        root: &'f StateDir,
+        id: TaskId,
+        signals: &'f SignalFd,
+        task_size: Option<TerminalSize>,
+        options: AttachmentOptions,
+    ) -> Result<Self, Failure> {
+        let mut keys = KeyReader::for_raw_stdin()
+            .ok_or_else(|| Failure::new("could not duplicate the descriptor of the terminal"))?;
+        let output = CommandOutput::for_terminal(options.report_step)?;
+        keys.resume();
+        Ok(Self {
+            root,
+            id,
+            signals,
+            must_take: options.takes_terminal,
+            options,
+            output,
+            keys,
+            queue: KeyQueue::default(),
+            held_until: None,
+            interrupts: IgnoredInterrupts::default(),
+            task_size,
+            must_fit_size: true,
+            suspended: None,
+            reconnects: 0,
+            last_signal: None,
+        })
+    }
+
+    /// Draws the present screen of the task.
+    pub(crate) fn show_present_screen(&mut self) -> Result<(), Failure> {
+        let dir = self.root.task_dir(self.id)?;
+        let replay = terminal_replay::open(self.id, &dir, None)?;
+        let screen = replay.screen();
+        self.output.show_screen(screen.state_bytes(), replay.offset())
+    }
+
+    /// Restores this terminal: its modes, its colors, and the reading of whole lines.
+    pub(crate) fn leave(&mut self) {
+        self.output.reset_terminal();
+        self.keys.pause();
+    }
+
+    /// Returns the last signal that asked this process to end.
+    pub(crate) const fn last_signal(&self) -> Option<Signal> {
+        self.last_signal
+    }
+
+    /// Returns whether the person has interrupted the command: with Ctrl-C as the last key, or with
+    /// SIGINT to this process.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupts.is_pressed() || self.last_signal == Some(Signal::INT)
+    }
+
+    /// Returns the shown output.
+    pub(crate) fn into_output(self) -> CommandOutput {
+        self.output
+    }
+
+    /// Handles a signal that is about the terminal. Returns false for any other signal.
+    fn handle_terminal_signal(&mut self, signal: Signal) -> bool {
+        if signal == Signal::WINCH {
+            self.must_fit_size = true;
+            return true;
+        }
+        if signal == Signal::TSTP {
+            self.suspend();
+        }
+        if signal == Signal::CONT || signal == Signal::TSTP {
+            self.resume();
+        }
+        KEYBOARD_SIGNALS.contains(&signal)
+    }
+
+    /// Restores the terminal, and stops this process until the shell continues it. The command
+    /// continues.
+    fn suspend(&mut self) {
+        if self.suspended.is_none() {
+            self.suspended = Some(if self.output.is_full_screen() {
+                SuspendedScreen::Full
+            } else {
+                SuspendedScreen::Lines { modes: self.output.terminal_modes() }
+            });
+            self.output.reset_terminal();
+        }
+        self.keys.suspend();
+    }
+
+    /// Reads keys again if this process is in the foreground of the terminal.
+    fn resume(&mut self) {
+        self.keys.resume();
+        if !self.keys.is_reading() {
+            return;
+        }
+        self.must_fit_size = true;
+        let shown = match self.suspended.take() {
+            Some(SuspendedScreen::Full) => self.show_present_screen(),
+            Some(SuspendedScreen::Lines { modes }) => self.output.show_bytes(modes.as_bytes()),
+            None => Ok(()),
+        };
+        // Without the screen, the next output of the program draws it.
+        let _best_effort = shown;
+    }
+
+    /// Reads the typed keys, without waiting for any. Returns the request that they make.
+    fn take_keys(&mut self) -> Option<CallEvent> {
+        let mut typed = [0; TYPED_BYTES];
+        let was_reading = self.keys.is_reading();
+        let count = if self.queue.is_full() { 0 } else { self.keys.read(&mut typed) };
+        let now = clock::monotonic_now();
+        let input = if count > 0 {
+            self.options.leave_keys.feed(&typed[..count])
+        } else if self.held_until.is_some_and(|at| at <= now) {
+            self.options.leave_keys.expire()
+        } else {
+            let is_lost = was_reading && !self.keys.is_reading();
+            // The terminal is closed. The owner of a command receives SIGHUP then.
+            return (is_lost && !self.options.owns_command).then_some(CallEvent::Detached);
+        };
+        self.held_until = self.options.leave_keys.held_until(now);
+        let stops = self.options.owns_command && self.interrupts.on_typed(&input.forwarded, now);
+        if !self.options.is_read_only && !input.forwarded.is_empty() {
+            self.queue.push(&input.forwarded);
+            // The terminal has the size of the person who types.
+            self.must_fit_size = true;
+        }
+        if input.is_detached {
+            return Some(self.options.leave_keys.request());
+        }
+        stops.then_some(CallEvent::Interrupted { signal: Signal::INT })
+    }
+
+    /// Gives the task's terminal the size of this one.
+    fn fit_size(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+        if self.options.is_read_only || !self.keys.is_reading() {
+            return Ok(());
+        }
+        let own = tty::size(io::stdout())
+            .and_then(|(columns, rows)| TerminalSize::new(columns, rows).ok());
+        if let Some(size) = own.filter(|own| self.task_size != Some(*own)) {
+            watch.send(&ShimRequest::TerminalResize { size })?;
+            self.task_size = Some(size);
+        }
+        Ok(())
+    }
+
+    fn requester(&self) -> String {
+        self.options.requester.to_owned()
+    }
+}
+
+impl ForegroundCaller for TerminalCaller<'_> {
+    type Error = Failure;
+
+    fn name(&self) -> &'static str {
+        "user"
+    }
+
+    fn request_sources(&self) -> Vec<BorrowedFd<'_>> {
+        let keys = self.keys.readable_fd().filter(|_| !self.queue.is_full());
+        std::iter::once(self.signals.as_fd()).chain(keys).collect()
+    }
+
+    fn requests_at(&self) -> Option<MonotonicMs> {
+        let times = [self.held_until, self.queue.retry_at(), self.interrupts.check_at()];
+        times.into_iter().flatten().min()
+    }
+
+    /// Returns the hand-over or the end of the attachment for its keys. SIGINT and SIGQUIT, which no
+    /// key sends here, interrupt the command of `siding run`; the other signals that end the wait
+    /// only detach this process.
+    fn take_requests(&mut self) -> Vec<CallEvent> {
+        let mut requests = Vec::new();
+        for signal in self.signals.read_pending() {
+            if self.handle_terminal_signal(signal) {
+                continue;
+            }
+            self.last_signal = Some(signal);
+            if !self.options.owns_command || ![Signal::INT, Signal::QUIT].contains(&signal) {
+                requests.push(CallEvent::Detached);
+                return requests;
+            }
+            requests.push(CallEvent::Interrupted { signal });
+        }
+        requests.extend(self.take_keys());
+        requests
+    }
+
+    fn send_input(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+        let now = clock::monotonic_now();
+        if std::mem::take(&mut self.must_take) {
+            watch.send(&ShimRequest::TerminalTake { by: self.requester() })?;
+        }
+        if std::mem::take(&mut self.must_fit_size) {
+            self.fit_size(watch)?;
+        }
+        if let Some(bytes) = self.queue.next_part(now) {
+            let (user, by) = (TerminalUser::Person, self.requester());
+            watch.send(&ShimRequest::TerminalWrite { bytes, user, by, if_output: None })?;
+        }
+        if self.interrupts.start_check(now) {
+            watch.send(&ShimRequest::Terminal)?;
+        }
+        Ok(())
+    }
+
+    fn show_hint(&mut self, hint: CallHint) {
+        match hint {
+            CallHint::HandOver => {
+                if self.keys.is_reading() && !self.output.is_drawing() {
+                    let elapsed = format_duration(HINT_AFTER);
+                    render::print_note(&format!("running for {elapsed}; {}", hand_over_hint()));
+                }
+            }
+            CallHint::SecondInterrupt => render::print_note(SECOND_INTERRUPT_NOTE),
+            CallHint::StopDelayed => {
+                render::print_note("the command is not stopped yet; another Ctrl-C returns");
+            }
+        }
+    }
+
+    fn output_sink(&self) -> Option<BorrowedFd<'_>> {
+        // A full-screen program must not draw over the shell that has suspended this process.
+        match self.suspended {
+            Some(SuspendedScreen::Full) => None,
+            Some(SuspendedScreen::Lines { .. }) | None => self.output.writable_fd(),
+        }
+    }
+
+    fn write_output(&mut self, watch: &mut TaskWatch<'_>) -> Result<WriteResult, Failure> {
+        self.output.write_block(watch)
+    }
+
+    fn refresh_output(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+        self.output.refresh_written(watch)
+    }
+
+    fn follow_output(
+        &mut self,
+        watch: &mut TaskWatch<'_>,
+        event: Option<&ShimEvent>,
+    ) -> Result<(), Failure> {
+        match event {
+            None => self.output.subscribe_growth(watch),
+            Some(ShimEvent::MayBeNewShim) => {
+                if watch.reconnects() != self.reconnects {
+                    self.reconnects = watch.reconnects();
+                    self.queue.drop_sent();
+                }
+                self.output.subscribe_growth(watch)
+            }
+            Some(ShimEvent::OutputGrown) => self.output.on_growth(watch),
+            Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => {
+                self.output.refresh_written(watch)
+            }
+            Some(ShimEvent::KeysRefused | ShimEvent::Refused { .. }) => {
+                self.queue.drop_sent();
+                Ok(())
+            }
+            Some(ShimEvent::TerminalWritten { accepted }) => {
+                self.queue.on_accepted(*accepted, clock::monotonic_now());
+                Ok(())
+            }
+            Some(ShimEvent::TerminalFacts(facts)) => {
+                if self.interrupts.on_facts(facts) {
+                    render::print_note(IGNORED_INTERRUPTS_NOTE);
+                }
+                Ok(())
+            }
+            Some(ShimEvent::TerminalResized(size)) => {
+                self.task_size = Some(*size);
+                Ok(())
+            }
+            Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
+        }
+    }
+}
