@@ -115,7 +115,7 @@ impl Sink {
     /// Ends the colors and attributes of text that the command may have left on.
     fn reset_colors(&mut self) {
         if poll::wait_writable(self.file.as_fd(), RESET_TIMEOUT_MS).unwrap_or(false) {
-            let _peer_gone = self.file.write_all(b"\x1b[m");
+            let _peer_gone = self.file.write_all(b"\x1b[0m");
         }
     }
 

@@ -285,6 +285,11 @@ impl Args {
             None => exit::code_for_task(&task.state),
         };
         if plan.is_person && followed.is_interrupted && code == exit::code_for_signal(Signal::INT) {
+            if task.state.spec.terminal.is_some() {
+                // The key was no signal for this process group, and the shell of a script expects
+                // one for itself.
+                signals::signal_own_group(Signal::INT);
+            }
             // A shell ends its script or loop only if the program was ended by the signal.
             signals::raise_unblocked(Signal::INT);
         }

@@ -61,6 +61,13 @@ pub fn raise_unblocked(signal: Signal) {
     }
 }
 
+/// Sends a signal to every process of this process's group, as the kernel does for a key of the
+/// terminal.
+pub fn signal_own_group(signal: Signal) {
+    // 0 selects the group of the caller (kill(2)), which has at least one process.
+    let _best_effort = kill_pid(0, signal);
+}
+
 /// Stops this process until another process continues it.
 pub fn stop_self() {
     // SAFETY: no memory is passed.

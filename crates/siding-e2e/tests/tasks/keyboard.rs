@@ -1,4 +1,4 @@
-//! The keys of a person who waits for a command at a terminal.
+//! The keys of a person who waits at a terminal for a command without a terminal of its own.
 
 use std::os::fd::AsFd as _;
 
@@ -18,7 +18,7 @@ const CTRL_BACKSLASH: &str = "\x1c";
 /// waits for the file `go`, and exits with 7.
 fn run_on(sandbox: &Sandbox, terminal: &Terminal) -> Invocation {
     let text = format!("echo up; {}; exit 7", wait_for_file_command("go"));
-    let line = sandbox.siding_line(&["run", "--", &text]);
+    let line = sandbox.siding_line(&["run", "--no-pty", "--", &text]);
     shell_on(sandbox, terminal, &["-c", &format!("exec {line}")])
 }
 
@@ -181,12 +181,12 @@ fn the_screen_of_a_command_is_left_when_the_call_returns() {
         let mut terminal = Terminal::new(80, 24);
         let wait = wait_for_file_command("go");
         let text = format!("printf '\\033[?1049h\\033[?25linside'; {wait}");
-        let line = sandbox.siding_line(&["run", "--", &text]);
+        let line = sandbox.siding_line(&["run", "--no-pty", "--", &text]);
         let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
         terminal.wait_for_row("inside");
         assert!(terminal.is_alternate_screen());
         terminal.send_keys("q");
-        terminal.wait_for_row("the command needs a terminal");
+        terminal.wait_for_row("the command has no terminal");
         terminal.send_keys(key);
         let _returned = call.wait();
         assert!(!terminal.is_alternate_screen(), "{key:?}");
@@ -208,7 +208,7 @@ fn keys_that_end_the_call_leave_the_terminal_restored() {
         let before = terminal.modes();
         // A shell would ignore SIGQUIT.
         let text = sandbox.puppet_line(&words("--quiet say up hang"));
-        let line = sandbox.siding_line(&["run", "--", &text]);
+        let line = sandbox.siding_line(&["run", "--no-pty", "--", &text]);
         let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
         terminal.wait_for_row("up");
         assert_ne!(terminal.modes(), before);
@@ -228,7 +228,7 @@ fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
     let text = format!("trap '' INT; echo up; {}", wait_for_file_command("go"));
-    let line = sandbox.siding_line(&["run", "--grace", "10m", "--", &text]);
+    let line = sandbox.siding_line(&["run", "--no-pty", "--grace", "10m", "--", &text]);
     let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
     terminal.wait_for_row("up");
     terminal.send_keys(CTRL_C);
@@ -247,7 +247,7 @@ fn a_command_that_ignores_ctrl_c_is_terminated_before_it_is_killed() {
     let mut terminal = Terminal::new(80, 24);
     let wait = wait_for_file_command("never");
     let text = format!("trap '' INT; trap 'echo cleaned up; exit 3' TERM; echo up; {wait}");
-    let line = sandbox.siding_line(&["run", "--grace", "8s", "--", &text]);
+    let line = sandbox.siding_line(&["run", "--no-pty", "--grace", "8s", "--", &text]);
     let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
     terminal.wait_for_row("up");
     terminal.send_keys(CTRL_C);
@@ -264,7 +264,7 @@ fn a_command_that_ignores_ctrl_c_is_terminated_before_it_is_killed() {
 fn ctrl_c_ends_the_script_around_the_call() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
-    let run = sandbox.siding_line(&["run", "--", "echo up; sleep 300"]);
+    let run = sandbox.siding_line(&["run", "--no-pty", "--", "echo up; sleep 300"]);
     let script = format!("{run}; echo next");
     let call = shell_on(&sandbox, &terminal, &["-c", &script]).spawn();
     terminal.wait_for_row("up");
@@ -290,7 +290,7 @@ fn ctrl_z_suspends_the_call_and_bg_continues_it() {
     let command = |begin: &str, file: &str| {
         let text =
             format!("x={begin}; echo ${{x}}up; {}; echo ${{x}}over", wait_for_file_command(file));
-        sandbox.siding_line(&["run", "--", &text])
+        sandbox.siding_line(&["run", "--no-pty", "--", &text])
     };
     terminal.send_keys(&format!("{}\n", command("first", "go")));
     terminal.wait_for_text("firstup");

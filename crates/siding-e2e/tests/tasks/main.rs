@@ -14,6 +14,7 @@ mod keyboard;
 mod lingering;
 mod nested_tasks;
 mod output_readers;
+mod person_terminal;
 mod progress;
 mod random_trees;
 mod run;

@@ -85,7 +85,7 @@ fn the_line_of_a_silent_command_never_mixes_with_its_output() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 3);
     let text = format!("printf '1\\n2\\nname? '; {}; echo x; exit 7", wait_for_file_command("go"));
-    let line = sandbox.siding_line(&["run", "--", &text]);
+    let line = sandbox.siding_line(&["run", "--no-pty", "--", &text]);
     let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
     terminal.wait_for_row("s");
     assert_eq!(terminal.screen()[1], "name?", "the line is below the output");
@@ -102,7 +102,7 @@ fn a_narrower_terminal_keeps_no_piece_of_the_line() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
     let text = format!("echo up; {}; exit 7", wait_for_file_command("go"));
-    let line = sandbox.siding_line(&["run", "--", &text]);
+    let line = sandbox.siding_line(&["run", "--no-pty", "--", &text]);
     let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
     terminal.wait_for_row("Ctrl-B moves it to the background");
     terminal.resize_and_rewrap(24, 24);
