@@ -32,7 +32,7 @@ pub(super) fn advice_for_person(plan: &RunPlan, task: &Task) -> Option<String> {
     let reader = find_reader(task)?;
     Some(format!(
         "`{reader}` found an empty input, because siding does not pass on the terminal; run an \
-         interactive program without siding, or with `--stdin pipe` and `siding input`"
+         interactive program with `--pty`, or with `--stdin pipe` and `siding input`"
     ))
 }
 
