@@ -189,6 +189,24 @@ fn a_killed_task_leaves_the_terminal_restored() {
     task.expect_stopped();
 }
 
+/// A command with a terminal of its own continues in the background when the person's terminal is
+/// closed.
+#[test]
+fn a_closed_terminal_leaves_the_command_in_the_background() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = format!("echo up; {}; exit 6", wait_for_file_command("go"));
+    let call = start_on(&sandbox, &terminal, &text);
+    terminal.wait_for_row("up");
+    terminal.close();
+    let _ended = call.wait();
+    let task = Task::only(&sandbox);
+    eventually("its caller has disconnected", || task.journal().contains("placed"));
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 6}));
+    task.expect_stopped();
+}
+
 /// SIGTSTP suspends the call and restores the terminal for the shell; `fg` connects it again. The
 /// command continues meanwhile.
 #[test]
