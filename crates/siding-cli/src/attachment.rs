@@ -110,8 +110,8 @@ pub(crate) struct AttachmentOptions {
     pub(crate) is_read_only: bool,
     /// Whether the person takes the terminal before the first key.
     pub(crate) takes_terminal: bool,
-    /// Whether the command belongs to this call: SIGINT and SIGQUIT to this process, and Ctrl-C that
-    /// the program ignores, stop it.
+    /// Whether the command belongs to this call: SIGINT and SIGQUIT to this process, and Ctrl-C
+    /// that the program ignores, stop it.
     pub(crate) owns_command: bool,
     /// Number of shown bytes after which the shim receives the progress; `None` if the command does
     /// not wait for its reader.
@@ -135,7 +135,7 @@ pub(crate) struct TerminalCaller<'f> {
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
     must_take: bool,
-    /// What the terminal showed when this process was suspended, until it is in the foreground again.
+    /// What the terminal showed when this process was suspended; `None` in the foreground.
     suspended: Option<SuspendedScreen>,
     /// Number of shims that have replaced the first one.
     reconnects: u32,
@@ -323,9 +323,9 @@ impl ForegroundCaller for TerminalCaller<'_> {
         times.into_iter().flatten().min()
     }
 
-    /// Returns the hand-over or the end of the attachment for its keys. SIGINT and SIGQUIT, which no
-    /// key sends here, interrupt the command of `siding run`; the other signals that end the wait
-    /// only detach this process.
+    /// Returns the hand-over or the end of the attachment for its keys. SIGINT and SIGQUIT, which
+    /// no key sends here, interrupt the command of `siding run`; the other signals that end the
+    /// wait only detach this process.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {

@@ -16,8 +16,8 @@ fn start_on(sandbox: &Sandbox, terminal: &Terminal, text: &str) -> RunningProgra
     shell_on(sandbox, terminal, &["-c", &format!("exec {line}")]).spawn()
 }
 
-/// A person's command has a terminal of the same size, asks on it, and receives the answer. The call
-/// restores the terminal, and returns the exit code of the command.
+/// A person's command has a terminal of the same size, asks on it, and receives the answer. The
+/// call restores the terminal, and returns the exit code of the command.
 #[test]
 fn a_persons_command_asks_on_its_terminal() {
     let sandbox = sandbox();
@@ -38,8 +38,8 @@ fn a_persons_command_asks_on_its_terminal() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// The command has no terminal if one of its streams is redirected, with `--no-pty`, with the setting
-/// `run_terminal = "never"`, for an agent, and on a terminal without control sequences.
+/// The command has no terminal if one of its streams is redirected, with `--no-pty`, with the
+/// setting `run_terminal = "never"`, for an agent, and on a terminal without control sequences.
 #[test]
 fn other_commands_have_no_terminal() {
     let sandbox = sandbox();
@@ -147,7 +147,8 @@ fn ctrl_c_ends_the_script_around_the_call() {
     task.expect_stopped();
 }
 
-/// A busy command that ignores two Ctrl-C is reported. The next one stops it, and one more kills it.
+/// A busy command that ignores two Ctrl-C is reported. The next one stops it, and one more kills
+/// it.
 #[test]
 fn a_command_that_ignores_ctrl_c_can_be_stopped() {
     let sandbox = sandbox();

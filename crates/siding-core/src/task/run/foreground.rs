@@ -37,8 +37,8 @@ pub trait ForegroundCaller {
         Vec::new()
     }
 
-    /// Returns when [`Self::take_requests`] must be called although no descriptor is readable; `None`
-    /// if time has no effect.
+    /// Returns when [`Self::take_requests`] must be called although no descriptor is readable;
+    /// `None` if time has no effect.
     fn requests_at(&self) -> Option<MonotonicMs> {
         None
     }
