@@ -99,8 +99,8 @@ fn signal_to_the_callers_process_group_spares_the_task() {
     task.expect_stopped();
 }
 
-/// Promise P2, failure F41: a task does not have its caller's terminal, and closing this terminal does
-/// not end the task.
+/// Promise P2, failure F41: a task does not have its caller's terminal, and closing this terminal
+/// does not end the task.
 #[test]
 fn task_has_no_terminal_and_survives_its_closing() {
     let sandbox = sandbox();

@@ -320,8 +320,8 @@ fn open_stdin(
     Ok((TaskStdin::Terminal(size), None))
 }
 
-/// Returns whether the command of a person has a terminal without `--pty`: in the foreground, if the
-/// person's terminal is the only input and output of the call.
+/// Returns whether the command of a person has a terminal without `--pty`: in the foreground, if
+/// the person's terminal is the only input and output of the call.
 fn gives_terminal(args: &Args, settings: &Settings, placement: Placement) -> bool {
     // Programs would write sequences that such a terminal shows as text.
     let understands_sequences = |kind: OsString| !kind.is_empty() && kind != "dumb";
