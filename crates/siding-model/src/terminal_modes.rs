@@ -80,7 +80,8 @@ impl TerminalModes {
         self.has_moved_cursor
     }
 
-    /// Returns the sequences that set the changed modes again after [`Self::take_reset`]. They do not include the content of an alternate screen.
+    /// Returns the sequences that set the changed modes again after [`Self::take_reset`]. They do
+    /// not include the content of an alternate screen.
     #[must_use]
     pub fn changes_text(&self) -> String {
         let mut text = String::new();
