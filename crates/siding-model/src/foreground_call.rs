@@ -836,7 +836,7 @@ mod tests {
             (CallGoal::LeaderEnd, CallAction::HandOver(None)),
             (CallGoal::TaskEnd, CallAction::Wait),
         ] {
-            let mut call = ForegroundCall::new(CallPolicy { goal, placement, ..POLICY });
+            let mut call = ForegroundCall::new(CallPolicy { goal, placement, ..POLICY }, at(0));
             assert_eq!(call.step(CallEvent::Ready, at(0)), action);
         }
     }

@@ -163,7 +163,8 @@ pub fn wait_attached<C: ForegroundCaller>(
     policy: CallPolicy,
     caller: &mut C,
 ) -> Result<CallEnd, C::Error> {
-    CallDriver { watch, call: ForegroundCall::new(policy), caller, finished: None }.wait()
+    let call = ForegroundCall::new(policy, clock::monotonic_now());
+    CallDriver { watch, call, caller, finished: None }.wait()
 }
 
 /// Waits until the command of a task runs or has ended.
