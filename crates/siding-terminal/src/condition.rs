@@ -41,6 +41,12 @@ pub enum ScreenConditionError {
 }
 
 impl ScreenCondition {
+    /// Returns whether a text has the form of a condition about a screen. The expression may be
+    /// invalid.
+    pub(crate) fn is_form(text: &str) -> bool {
+        text.starts_with(PREFIX)
+    }
+
     /// Returns whether the screen matches.
     #[must_use]
     pub fn is_met(&self, screen: &Screen) -> bool {

@@ -2,6 +2,7 @@
 //! for what follows.
 
 use std::ffi::CStr;
+use std::fmt;
 use std::io;
 use std::str::FromStr;
 use std::thread;
@@ -69,6 +70,24 @@ pub enum TerminalCondition {
     Idle,
     /// A process in the foreground waits for input, and has read everything that was typed.
     Input,
+}
+
+impl TerminalCondition {
+    /// Returns whether a text has the form of such a condition. The expression may be invalid.
+    #[must_use]
+    pub fn is_form(text: &str) -> bool {
+        matches!(text, "idle" | "input") || ScreenCondition::is_form(text)
+    }
+}
+
+impl fmt::Display for TerminalCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Screen(condition) => write!(f, "{condition}"),
+            Self::Idle => f.write_str("idle"),
+            Self::Input => f.write_str("input"),
+        }
+    }
 }
 
 impl FromStr for TerminalCondition {
@@ -208,6 +227,19 @@ impl<'r> LiveTerminal<'r> {
                 result => return Ok(result?),
             }
         }
+    }
+
+    /// Types bytes as they are, unless the terminal refuses the keys of this user.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`], as for [`Self::type_keys`].
+    pub fn type_bytes(&mut self, bytes: &[u8]) -> Result<(), LiveTerminalError> {
+        let (facts, screen) = self.facts_and_screen()?;
+        if let Some(refusal) = self.secret_refusal(&facts, &screen) {
+            return Err(TerminalError::Refused { id: self.dir.id(), refusal }.into());
+        }
+        Ok(self.client.write(bytes, None)?)
     }
 
     /// Returns the refusal of an agent's keys that would answer a prompt for a secret, which the

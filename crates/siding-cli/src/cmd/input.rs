@@ -1,5 +1,7 @@
 //! `siding input`: writes to the standard input of a task.
 
+mod writer;
+
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -7,26 +9,28 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::task::input::TaskInput;
 use siding_model::id::TaskId;
 
-use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::context::{self, Task};
 use crate::failure::Failure;
 use crate::render;
 
+use self::writer::InputWriter;
+
 /// Maximum number of bytes to read from the file and write to the task in one step.
 const BLOCK_BYTES: usize = 64 << 10;
-/// The name under which the journal records the writer, as for a stop.
-const REQUESTER: &str = "user";
 
-/// Writes to the standard input of a task that was started with `--stdin pipe`.
+/// Writes to the standard input of a task that was started with `--stdin pipe` or `--pty`.
+///
+/// A terminal receives the bytes as typed keys: Enter after a text, and Ctrl-D for --eof. It refuses
+/// them as it refuses `siding keys`, while a person types or a program asks for a secret.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding input b-4k7q yes                   the line `yes`
   siding input b-4k7q --no-newline y        one character
   siding input b-4k7q --file answers.txt    a file as it is; `-` is stdin
-  siding input b-4k7q --eof                 close the input
+  siding input b-4k7q --eof                 close the input; Ctrl-D to a terminal
   siding input b-4k7q last line --eof       write, then close
 
 Words are joined by spaces. Fails if the task does not read for 10 s.")]
@@ -34,16 +38,17 @@ pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]
     id: String,
-    /// Text to write; a newline is added
+    /// Text to write; a newline is added, for a terminal Enter
     #[arg(value_name = "TEXT", required_unless_present_any = ["file", "eof"])]
     text: Vec<String>,
     /// Write the contents of this file instead, unchanged; `-` is standard input
     #[arg(long, value_name = "F", conflicts_with = "text")]
     file: Option<PathBuf>,
-    /// Do not add a newline to the text
+    /// Do not add a newline or Enter to the text
     #[arg(long, requires = "text")]
     no_newline: bool,
-    /// Close the input: the task reads end of file after what was written
+    /// Close the input: the task reads end of file after what was written. A terminal receives Ctrl-D
+    /// and stays open
     #[arg(long)]
     eof: bool,
     /// Print the result as JSON
@@ -57,9 +62,11 @@ pub(crate) struct Args {
 pub(super) struct InputView {
     /// The complete id of the task.
     task_id: TaskId,
-    /// Number of bytes written to the task's input pipe; the task may not have read them yet.
+    /// Number of bytes written to the task's input pipe or terminal; the task may not have read them
+    /// yet.
     written_bytes: u64,
-    /// Whether the input was closed after the write, because `--eof` was given.
+    /// Whether the input was closed after the write, because `--eof` was given. A terminal has
+    /// received Ctrl-D instead, which is not counted.
     closed: bool,
 }
 
@@ -68,13 +75,12 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, self.json)?;
         let id = task.dir.id();
-        let input = TaskInput::open(&root, SHIM_PROGRAM, &task.dir, &task.state)?;
-        let mut input = input.requested_by(REQUESTER);
+        let mut input = InputWriter::open(&root, &task)?;
         let mut written_bytes = 0;
         if let Some(path) = &self.file {
             written_bytes = self.copy_file(path, &mut input)?;
         } else if !self.text.is_empty() {
-            let newline = if self.no_newline { "" } else { "\n" };
+            let newline = if self.no_newline { "" } else { input.newline() };
             let text = format!("{}{newline}", self.text.join(" "));
             input.write(text.as_bytes())?;
             written_bytes = text.len() as u64;
@@ -88,7 +94,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn copy_file(&self, path: &PathBuf, input: &mut TaskInput<'_>) -> Result<u64, Failure> {
+    fn copy_file(&self, path: &PathBuf, input: &mut InputWriter<'_>) -> Result<u64, Failure> {
         let failed = |doing: &str, error: io::Error| {
             Failure::new(format!("could not {doing} `{}`: {error}", path.display()))
         };

@@ -2,7 +2,9 @@
 //! servers and files are polled.
 
 mod progress;
+mod terminal;
 
+use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +20,8 @@ use siding_model::mirror::InputLoss;
 use siding_model::notice::Coverage;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::text::one_line;
-use siding_model::wait::{Condition, Quantifier, WaitDetail, WaitVerdict};
+use siding_model::wait::{BadCondition, Condition, Quantifier, WaitDetail, WaitVerdict};
+use siding_terminal::TerminalCondition;
 
 use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::exit;
@@ -47,6 +50,7 @@ Examples:
   siding wait b-4k7q --for http://localhost:3000/health
   siding wait b-4k7q --for file:target/report.xml
   siding wait b-4k7q --any --for output:FAIL --for exit
+  siding wait b-4k7q --for input            until its terminal waits for keys
 
 Conditions of --for:
   exit          all its processes have ended (the default)
@@ -54,6 +58,11 @@ Conditions of --for:
   port:N        a process of this task listens on TCP port N
   http:URL      a GET of http://... returns 2xx or 3xx
   file:PATH     the file exists; PATH is relative to the task's directory
+of one task with a terminal (siding run --pty), without another condition:
+  input         a program in the foreground waits for input, and has read
+                everything that was typed
+  idle          no output for 0.5 s
+  screen:REGEX  the rows of its screen match
 
 Exit codes: the task's own, as siding run returns it (128+n if signal n ended
 it, 124 at its deadline); of several tasks, 0 if all succeeded, otherwise that
@@ -66,8 +75,8 @@ pub(crate) struct Args {
     #[arg(value_name = "ID", default_value = LAST_TASK)]
     ids: Vec<String>,
     /// Condition to wait for; may be repeated
-    #[arg(long = "for", value_name = "WHAT", value_parser = parse_condition)]
-    conditions: Vec<Condition>,
+    #[arg(long = "for", value_name = "WHAT", value_parser = parse_wait_condition)]
+    conditions: Vec<WaitCondition>,
     /// Wait until one of the conditions is true for one of the tasks; return 0 then
     #[arg(long, conflicts_with = "all")]
     any: bool,
@@ -82,6 +91,39 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// A condition of `--for`.
+#[derive(Debug, Clone)]
+enum WaitCondition {
+    /// A condition that every task can satisfy.
+    Task(Condition),
+    /// A condition that a task with a terminal can satisfy.
+    Terminal(TerminalCondition),
+}
+
+impl fmt::Display for WaitCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Task(condition) => write!(f, "{condition}"),
+            Self::Terminal(condition) => write!(f, "{condition}"),
+        }
+    }
+}
+
+/// Parses a condition of `--for`, so that a mistake is reported with the usage.
+fn parse_wait_condition(text: &str) -> Result<WaitCondition, String> {
+    if TerminalCondition::is_form(text) {
+        let condition = text.parse::<TerminalCondition>();
+        return condition.map(WaitCondition::Terminal).map_err(|error| error.to_string());
+    }
+    let hint = match text.parse::<Condition>() {
+        Err(BadCondition::Unknown(_)) => {
+            "; of a task with a terminal also input, idle or screen:REGEX"
+        }
+        Ok(_) | Err(_) => "",
+    };
+    parse_condition(text).map(WaitCondition::Task).map_err(|error| format!("{error}{hint}"))
+}
+
 /// Parses a condition and checks its pattern, so that a mistake is reported with the usage.
 fn parse_condition(text: &str) -> Result<Condition, String> {
     let condition: Condition = text.parse().map_err(|error| format!("{error}"))?;
@@ -94,6 +136,12 @@ fn parse_condition(text: &str) -> Result<Condition, String> {
 /// Parses a condition of `run --wait-for`, for a task that does not run yet. `exit` is rejected,
 /// because the end of a task is always reported.
 pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String> {
+    if TerminalCondition::is_form(text) {
+        return Err(format!(
+            "`{text}` is a condition of `siding wait --for` and `siding keys --wait-for`; use \
+             output:REGEX, port:N, http:URL or file:PATH"
+        ));
+    }
     let condition = parse_condition(text)?;
     if condition == Condition::Exit {
         return Err("the end is always reported; use output:REGEX, port:N, http:URL or file:PATH"
@@ -112,11 +160,10 @@ impl Args {
         descriptor::raise_open_limit();
         let ids = context::resolve_distinct(&root, &self.ids, self.json)
             .collect::<Result<Vec<_>, _>>()?;
-        let conditions = if self.conditions.is_empty() {
-            vec![Condition::Exit]
-        } else {
-            self.conditions.clone()
-        };
+        if let Some((id, condition)) = terminal::sole_condition(&ids, &self.conditions)? {
+            return terminal::run(&root, id, condition, bound, self.json);
+        }
+        let conditions = self.task_conditions();
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
         let mode = settings.filter(|_| !self.json).map(|settings| settings.assistant_mode);
         // This must precede the start of the waiter's threads, which must inherit the signals
@@ -142,6 +189,18 @@ impl Args {
             }
         }
         Ok(ExitCode::from(code))
+    }
+
+    /// Returns the conditions that every task can satisfy; without any, the end of the task.
+    fn task_conditions(&self) -> Vec<Condition> {
+        if self.conditions.is_empty() {
+            return vec![Condition::Exit];
+        }
+        let of_tasks = self.conditions.iter().filter_map(|condition| match condition {
+            WaitCondition::Task(condition) => Some(condition.clone()),
+            WaitCondition::Terminal(_) => None,
+        });
+        of_tasks.collect()
     }
 
     /// Returns the exit code. `ended` contains the tasks that have ended, in the order of the

@@ -43,6 +43,7 @@ mod show;
 mod stop;
 mod support;
 mod system_log;
+mod terminal_tasks;
 mod timeline;
 mod top;
 mod wait;

@@ -1,0 +1,85 @@
+//! The input of a task as `siding input` writes it: a pipe, or the keyboard of a terminal.
+
+use siding_core::store::{StateDir, TaskDir};
+use siding_core::task::input::TaskInput;
+use siding_model::terminal::TerminalUser;
+use siding_terminal::LiveTerminal;
+
+use crate::caller;
+use crate::context::{SHIM_PROGRAM, Task};
+use crate::failure::Failure;
+
+/// The name under which the journal records the writer, as for a stop.
+const REQUESTER: &str = "user";
+/// What the key Enter sends. A terminal that passes on lines makes a newline of it (`ICRNL`,
+/// termios(3)), and a program that reads single keys expects it.
+const ENTER: &str = "\r";
+/// What Ctrl-D sends: the usual character for end of file (`VEOF`, termios(3)).
+const END_OF_FILE: u8 = 4;
+
+/// The input of a running task.
+#[derive(Debug)]
+pub(super) enum InputWriter<'r> {
+    /// A pipe.
+    Pipe(Box<TaskInput<'r>>),
+    /// The task's terminal.
+    Terminal(Box<Keyboard<'r>>),
+}
+
+/// The keyboard of a task's terminal.
+#[derive(Debug)]
+pub(super) struct Keyboard<'r> {
+    terminal: LiveTerminal<'r>,
+    /// Whether nothing was typed since the last end of a line.
+    is_line_complete: bool,
+}
+
+impl<'r> InputWriter<'r> {
+    /// Opens the input of a task.
+    pub(super) fn open(root: &'r StateDir, task: &Task) -> Result<Self, Failure> {
+        let id = task.dir.id();
+        if task.state.terminal.is_none() {
+            let pipe = TaskInput::open(root, SHIM_PROGRAM, &task.dir, &task.state)?;
+            return Ok(Self::Pipe(Box::new(pipe.requested_by(REQUESTER))));
+        }
+        let is_person = caller::is_person_by_settings();
+        let user = if is_person { TerminalUser::Person } else { TerminalUser::Agent };
+        let terminal = LiveTerminal::open(root, SHIM_PROGRAM, id, user, REQUESTER)?;
+        Ok(Self::Terminal(Box::new(Keyboard { terminal, is_line_complete: true })))
+    }
+
+    /// Returns what ends a line of text.
+    pub(super) const fn newline(&self) -> &'static str {
+        match self {
+            Self::Pipe(_) => "\n",
+            Self::Terminal(_) => ENTER,
+        }
+    }
+
+    /// Writes bytes as they are.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Pipe(pipe) => pipe.write(bytes)?,
+            Self::Terminal(keyboard) => {
+                keyboard.terminal.type_bytes(bytes)?;
+                if let Some(last) = bytes.last() {
+                    keyboard.is_line_complete = matches!(last, b'\r' | b'\n');
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the input, so that the task reads end of file after what was written.
+    pub(super) fn close(self, dir: &TaskDir) -> Result<(), Failure> {
+        match self {
+            Self::Pipe(pipe) => pipe.close(dir)?,
+            Self::Terminal(mut keyboard) => {
+                // In the middle of a line, the first Ctrl-D only passes the line on.
+                let count = if keyboard.is_line_complete { 1 } else { 2 };
+                keyboard.terminal.type_bytes(&[END_OF_FILE; 2][..count])?;
+            }
+        }
+        Ok(())
+    }
+}

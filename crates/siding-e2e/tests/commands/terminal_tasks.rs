@@ -1,0 +1,96 @@
+//! `siding wait` and `siding input` with a task that has a terminal.
+
+use serde_json::{Value, json};
+use siding_e2e::Sandbox;
+
+use crate::support::{
+    HANG_COMMAND, make_file, run_ok, run_refused, sandbox, start_task, stop_all, until_file_exists,
+    wait_for_outcome,
+};
+
+/// A shell text that asks for a line with the echo turned off.
+const ASK_FOR_SECRET: &str = "stty -echo; printf 'Password: '; read -r secret; stty echo; echo in";
+
+/// Waits for a condition of a task's terminal.
+#[track_caller]
+fn wait_for(sandbox: &Sandbox, id: &str, condition: &str) -> Value {
+    run_ok(sandbox, &["wait", "--json", "--timeout", "30s", id, "--for", condition]).json()
+}
+
+#[test]
+fn a_wait_for_input_ends_when_the_program_reads_its_terminal() {
+    let sandbox = sandbox();
+    let text = format!("{}; read -r word; echo got $word; read -r word", until_file_exists("go"));
+    let id = start_task(&sandbox, &["--pty"], &text);
+    let args = ["wait", &id, "--for", "input", "--timeout", "300ms"];
+    let done = sandbox.siding(&args).run().expect_code(124);
+    let expected = "siding: no `input` within the bound of 300ms; the task continues\n";
+    assert_eq!((done.stdout_text().as_str(), done.stderr_text().as_str()), ("", expected));
+    make_file(&sandbox, "go");
+    let done = run_ok(&sandbox, &["wait", &id, "--for", "input", "--timeout", "30s"]);
+    assert_eq!(done.stdout_text(), format!("{id}  input\n"));
+    let _typed = run_ok(&sandbox, &["input", &id, "hello"]);
+    let view = wait_for(&sandbox, &id, "screen:^got hello$");
+    assert_eq!((&view["satisfied"], &view["reason"]), (&true.into(), &"satisfied".into()));
+    let hit = json!({"task_id": id, "condition": "screen:^got hello$", "detail": null});
+    assert_eq!(view["by"], json!([hit]));
+    assert_eq!(wait_for(&sandbox, &id, "idle")["satisfied"], true);
+    stop_all(&sandbox);
+    // The last screen satisfies a condition as well as the last output does.
+    assert_eq!(wait_for(&sandbox, &id, "screen:^got hello$")["satisfied"], true);
+    let args = ["wait", "--json", &id, "--for", "screen:^never$"];
+    let view = sandbox.siding(&args).run().expect_code(1).json();
+    assert_eq!((&view["reason"], &view["by"][0]["condition"]), (&json!("ended"), &json!("exit")));
+    assert_eq!(view["by"][0]["detail"]["kind"], "stopped", "{view}");
+}
+
+#[test]
+fn a_wait_for_a_terminal_names_one_task_and_one_condition() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--pty"], HANG_COMMAND);
+    let other = start_task(&sandbox, &[], HANG_COMMAND);
+    for (args, said) in [
+        (&[id.as_str(), "--for", "input", "--for", "exit"][..], "cannot be combined with another"),
+        (&[&id, "--any", "--for", "idle", "--for", "input"], "cannot be combined with another"),
+        (&[&id, &other, "--for", "screen:x"], "`screen:x` is about the terminal of one task; 2"),
+        (&[&other, "--for", "idle"], "has no terminal"),
+        (&[&id, "--for", "screen:("], "`(` is not a regular expression"),
+        (&[&id, "--for", "inputs"], "of a task with a terminal also input, idle or screen:REGEX"),
+    ] {
+        let err = run_refused(&sandbox, &[&["wait"], args].concat());
+        assert!(err.contains(said), "{args:?}: {err}");
+    }
+    let err = run_refused(&sandbox, &["run", "--pty", "--wait-for", "input", "--", "cat"]);
+    assert!(err.contains("condition of `siding wait --for`"), "{err}");
+    stop_all(&sandbox);
+}
+
+#[test]
+fn input_types_into_a_terminal() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--pty"], "cat; echo ended");
+    let _reads = wait_for(&sandbox, &id, "input");
+    let _typed = run_ok(&sandbox, &["input", &id, "yes"]);
+    // The first row is the echo, the second the output of cat.
+    let _shown = wait_for(&sandbox, &id, r"screen:^yes\nyes$");
+    // In the middle of a line, one Ctrl-D only passes the line on.
+    let view = run_ok(&sandbox, &["input", "--json", &id, "--no-newline", "half", "--eof"]).json();
+    assert_eq!(view, json!({"task_id": id, "written_bytes": 4, "closed": true}));
+    assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
+    let _shown = wait_for(&sandbox, &id, "screen:^halfhalfended$");
+}
+
+#[test]
+fn input_of_an_agent_never_answers_a_prompt_for_a_secret() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--pty"], ASK_FOR_SECRET);
+    let _reads = wait_for(&sandbox, &id, "input");
+    for args in [&["hunter2"][..], &["--eof"]] {
+        let err = run_refused(&sandbox, &[&["input", &id], args].concat());
+        assert!(err.contains("the program asks for a secret (`Password:`)"), "{err}");
+        assert!(err.contains(&format!("`siding answer {id}`")), "{err}");
+    }
+    let screen = run_ok(&sandbox, &["screen", &id]).stdout_text();
+    assert!(screen.starts_with("Password: ▮\n"), "{screen}");
+    stop_all(&sandbox);
+}
