@@ -107,6 +107,7 @@ pub fn sample_task_view() -> TaskView {
         input_loss: None,
         fetch: None,
         sent_by: None,
+        terminal: None,
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,

@@ -5,6 +5,7 @@
 
 mod remote_view;
 mod screen_view;
+mod terminal_view;
 mod wait_view;
 
 use std::borrow::Cow;
@@ -26,6 +27,7 @@ pub use remote_view::FetchView;
 pub use screen_view::{
     ScreenColors, ScreenCursorView, ScreenModesView, ScreenRun, ScreenView,
 };
+pub use terminal_view::TerminalView;
 pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 
 /// One task, as `run` and `show` print it. `ps` prints a list of tasks without output text.
@@ -140,6 +142,8 @@ pub struct TaskView {
     /// User and machine that sent the task here, as `USER@MACHINE`; null for a task that was started
     /// on this machine.
     pub sent_by: Option<String>,
+    /// The task's terminal; null for a task without one.
+    pub terminal: Option<TerminalView>,
     /// Usual duration, the median of earlier runs, in milliseconds; null unless the shell or
     /// program is still running and the runs give an estimate: at least 3 have a known duration,
     /// and few enough of these were cut short.

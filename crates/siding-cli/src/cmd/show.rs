@@ -21,6 +21,7 @@ use crate::render::local_time::TimeZone;
 use crate::render::{self, out};
 use crate::run_history;
 use crate::stdout;
+use crate::terminal_replay;
 
 /// Shows tasks: state, processes, ports, what a stop ended, the last output, and what to do next.
 #[derive(Debug, clap::Args)]
@@ -101,6 +102,11 @@ fn load_view(
     view.output.text = Some(excerpt.text);
     view.output.truncated = excerpt.truncated;
     run_history::add_expectations(root, std::slice::from_mut(&mut view));
+    if let Some(terminal) = &mut view.terminal {
+        // Without the output, the other facts are shown nevertheless.
+        let replay = terminal_replay::open(id, &task.dir, None).ok();
+        terminal.alternate = replay.map(|replay| replay.screen().is_alternate());
+    }
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }

@@ -50,6 +50,7 @@ pub(crate) fn task_screen(
     sheet.add_header(view);
     sheet.add_identity(view);
     sheet.add_timing(view);
+    sheet.add_terminal(view);
     sheet.add_output(view);
     sheet.add_usage(view);
     sheet.add_processes(view);
@@ -198,6 +199,24 @@ impl TaskScreen {
         if let Some(group) = &view.cgroup {
             self.add_line("cgroup", &one_line(group, usize::MAX));
         }
+    }
+
+    /// Adds the terminal, and the commands that show it and open it.
+    fn add_terminal(&mut self, view: &TaskView) {
+        let Some(terminal) = &view.terminal else { return };
+        let mut says = terminal.size.to_string();
+        if terminal.alternate == Some(true) {
+            says += ", a full-screen program";
+        }
+        if let Some(since) = &terminal.taken_since {
+            says += &format!(", a person types since {}", self.zone.format(since));
+        }
+        let id = view.task_id;
+        says += &match &view.outcome {
+            None => format!("; `siding attach {id}` opens it"),
+            Some(_) => format!("; `siding screen {id}` shows its last screen"),
+        };
+        self.add_words("terminal", &says);
     }
 
     fn add_output(&mut self, view: &TaskView) {
@@ -472,6 +491,24 @@ mod tests {
         ] {
             assert!(text.lines().any(|shown| shown == line), "no `{line}` in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_terminal_is_shown_with_the_person_who_has_it() {
+        use siding_model::task_view::TerminalView;
+        use siding_model::terminal::TerminalSize;
+        let mut view = running_task();
+        view.terminal = Some(TerminalView {
+            size: TerminalSize::DEFAULT,
+            taken_since: Some("2025-11-21T22:41:20.000Z".to_owned()),
+            alternate: Some(true),
+        });
+        let text = task_screen(&view, ColorMode::Off, 200, TimeZone::Utc);
+        let line = "terminal     80x24, a full-screen program, a person types since \
+                    2025-11-21T22:41:20.000Z; `siding attach b-4k7q0n2m8x5t` opens it";
+        assert!(text.lines().any(|shown| shown == line), "{text}");
+        view.terminal = None;
+        assert!(!task_screen(&view, ColorMode::Off, 200, TimeZone::Utc).contains("terminal "));
     }
 
     #[test]

@@ -32,7 +32,9 @@ pub enum InputError {
     },
     /// The task was started without an input pipe: its input is `/dev/null`, its terminal, or a file
     /// or pipe of its caller.
-    #[error("task {id} has no input pipe: it reads /dev/null, its terminal, or a file of its caller")]
+    #[error(
+        "task {id} has no input pipe: it reads /dev/null, its terminal, or a file of its caller"
+    )]
     NoPipe {
         /// The id of the task that has no input pipe.
         id: TaskId,

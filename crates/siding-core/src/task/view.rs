@@ -8,7 +8,7 @@ use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::OutputTotals;
 use siding_model::task_view::{
-    FetchView, MonitorView, OutputView, ProcessView, QueuedView, ReadyView, TaskView,
+    FetchView, MonitorView, OutputView, ProcessView, QueuedView, ReadyView, TaskView, TerminalView,
     UnreachableView,
 };
 
@@ -121,6 +121,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         input_loss: state.remote.as_ref().and_then(|remote| remote.input_loss),
         fetch: FetchView::from_state(state),
         sent_by: spec.sent_by.clone(),
+        terminal: TerminalView::from_state(state, task_clock_now(state), clock::unix_now()),
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,

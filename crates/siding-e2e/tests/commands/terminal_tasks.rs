@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use siding_e2e::Sandbox;
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_ok, run_refused, sandbox, start_task, stop_all, until_file_exists,
-    wait_for_outcome,
+    HANG_COMMAND, make_file, run_ok, run_refused, sandbox, show_task, start_task, stop_all,
+    until_file_exists, wait_for_outcome,
 };
 
 /// A shell text that asks for a line with the echo turned off.
@@ -62,6 +62,28 @@ fn a_wait_for_a_terminal_names_one_task_and_one_condition() {
     }
     let err = run_refused(&sandbox, &["run", "--pty", "--wait-for", "input", "--", "cat"]);
     assert!(err.contains("condition of `siding wait --for`"), "{err}");
+    stop_all(&sandbox);
+}
+
+#[test]
+fn show_describes_the_terminal_of_a_task() {
+    let sandbox = sandbox();
+    let text = format!("printf '\\033[?1049hfull'; {HANG_COMMAND}");
+    let id = start_task(&sandbox, &["--pty", "--size", "100x30"], &text);
+    let _drawn = wait_for(&sandbox, &id, "screen:^full$");
+    let view = show_task(&sandbox, &id);
+    let size = json!({"columns": 100, "rows": 30});
+    let expected = json!({"size": size, "taken_since": null, "alternate": true});
+    assert_eq!(view["terminal"], expected);
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
+    assert!(text.contains("terminal     100x30, a full-screen program; `siding attach"), "{text}");
+    let list = run_ok(&sandbox, &["ps", "--json"]).json();
+    assert_eq!(list[0]["terminal"]["alternate"], Value::Null, "{list}");
+    stop_all(&sandbox);
+    let text = run_ok(&sandbox, &["show", &id]).stdout_text();
+    assert!(text.contains(&format!("`siding screen {id}`")), "{text}");
+    let pipes = start_task(&sandbox, &[], HANG_COMMAND);
+    assert_eq!(show_task(&sandbox, &pipes)["terminal"], Value::Null);
     stop_all(&sandbox);
 }
 

@@ -6,8 +6,10 @@ use siding_model::record::{OutputGap, Record};
 use siding_model::sample::sample_task_view;
 use siding_model::signal::Signal;
 use siding_model::task_view::{
-    OutputView, PhaseName, ProcessView, TaskView, UnreachableView, WaitHit, WaitReason, WaitView,
+    OutputView, PhaseName, ProcessView, TaskView, TerminalView, UnreachableView, WaitHit,
+    WaitReason, WaitView,
 };
+use siding_model::terminal::TerminalSize;
 use siding_model::wait::WaitDetail;
 
 use crate::sample_records;
@@ -60,6 +62,11 @@ fn complete_task(outcome: Outcome) -> TaskView {
             stop_pending: true,
         }),
         sent_by: Some("me@laptop".to_owned()),
+        terminal: Some(TerminalView {
+            size: TerminalSize::DEFAULT,
+            taken_since: Some("2025-11-21T22:41:13.345Z".to_owned()),
+            alternate: Some(true),
+        }),
         expected_ms: Some(250_000),
         expected_p90_ms: Some(310_000),
         expected_runs: Some(7),

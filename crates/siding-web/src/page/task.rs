@@ -145,6 +145,10 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
             @if let Some(executor) = view.executor_text() { (fact("Executor", &executor)) }
             @if let Some(job) = &view.job_id { (fact("Job", job)) }
             @if let Some(sender) = &view.sent_by { (fact("Sent by", sender)) }
+            @if let Some(terminal) = &view.terminal {
+                (fact("Terminal", &terminal.size.to_string()))
+                @if let Some(since) = &terminal.taken_since { (time_fact("A person types since", since)) }
+            }
             (fact("Directory", &view.cwd))
             (fact("Placement", &format::words(&view.placement.kind)))
             (fact("Output", &format!("{} in {}", format_size(view.output.bytes), view.output.path)))
