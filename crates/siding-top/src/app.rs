@@ -80,6 +80,8 @@ pub(crate) enum Effect {
     Copy(String),
     /// Show the output of a task in the pager.
     OpenPager(TaskId),
+    /// Connect this terminal with that of a task.
+    Attach(TaskId),
 }
 
 /// The kind of text that a person enters in the last line of the screen.

@@ -2,6 +2,7 @@
 
 use siding_model::id::TaskId;
 use siding_model::text::{display_width, one_line, wrap_text};
+use siding_terminal::Screen;
 
 use crate::output_pane::OutputPane;
 use crate::theme::Tone;
@@ -111,6 +112,8 @@ pub(crate) struct Detail {
     pub(crate) id: TaskId,
     pub(crate) tab: DetailTab,
     pub(crate) output: OutputPane,
+    /// The screen of a task with a terminal.
+    pub(crate) screen: Option<Screen>,
     /// The lines of the tab; none for the output.
     lines: Vec<PaneLine>,
     /// The answer of the task's shim to `w`, and the tab that shows the answer.
@@ -125,10 +128,17 @@ impl Detail {
             id,
             tab: DetailTab::Output,
             output: OutputPane::new(),
+            screen: None,
             lines: Vec::new(),
             answer: None,
             top: 0,
         }
+    }
+
+    /// Returns the screen that the output tab shows; `None` for a task without a terminal, and while
+    /// the output is paused: its lines are then shown, which can be scrolled and searched.
+    pub(crate) fn shown_screen(&self) -> Option<&Screen> {
+        self.screen.as_ref().filter(|_| self.output.is_following())
     }
 
     pub(crate) fn select_tab(&mut self, tab: DetailTab) {

@@ -6,7 +6,7 @@ mod overlay;
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
-use ratatui_core::style::Style;
+use ratatui_core::style::{Modifier, Style};
 use siding_model::text::{display_width, one_line};
 
 use crate::app::App;
@@ -73,6 +73,18 @@ impl Canvas {
             && y < area.height
         {
             self.buffer.set_style(Rect::new(0, y, area.width, 1), style);
+        }
+    }
+
+    /// Shows a cell in reverse, as a cursor.
+    fn reverse_cell(&mut self, column: usize, row: usize) {
+        let area = self.buffer.area;
+        if let (Ok(x), Ok(y)) = (u16::try_from(column), u16::try_from(row))
+            && x < area.width
+            && y < area.height
+        {
+            let style = Style::new().add_modifier(Modifier::REVERSED);
+            self.buffer.set_style(Rect::new(x, y, 1, 1), style);
         }
     }
 

@@ -1,10 +1,12 @@
 //! Connects the terminal, the read model, the open output and the running actions with the state of
 //! the screen. There is one poll(2), and nothing is drawn unless something has changed.
 
+mod foreground;
+
 use std::io;
 use std::time::{Duration, Instant};
 
-use siding_core::sys::{clock, signals};
+use siding_core::sys::clock;
 use siding_live::{Changes, LiveTask, LiveView};
 use siding_model::id::TaskId;
 use siding_model::key_input::Key;
@@ -17,7 +19,7 @@ use crate::detail::DetailTab;
 use crate::output_file::OutputFile;
 use crate::output_pane::{Direction, Pattern, Scan, SearchStep};
 use crate::source::{self, Present};
-use crate::{TopError, TopOptions, UsualDurations, draw, pager, panes, screen};
+use crate::{TopError, TopOptions, UsualDurations, draw, panes, screen};
 
 /// Interval at which the clocks on the screen advance.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -213,6 +215,9 @@ impl EventLoop {
             Effect::Output(movement) => {
                 if let Err(error) = self.move_output(&movement) {
                     self.show_read_error(error);
+                } else if self.app.detail.as_ref().is_some_and(|detail| detail.screen.is_some()) {
+                    // The screen is only kept up to date while it is shown.
+                    self.update_output();
                 }
             }
             Effect::CancelSearch => {
@@ -224,6 +229,7 @@ impl EventLoop {
                 self.console.send(sequence.as_bytes()).map_err(TopError::Terminal)?;
             }
             Effect::OpenPager(id) => self.open_pager(id)?,
+            Effect::Attach(id) => self.attach(id)?,
         }
         Ok(Flow::Continue)
     }
@@ -422,10 +428,20 @@ impl EventLoop {
             output.watch(&row.output_path);
         }
         output.clear_events();
-        match detail.output.refresh(output) {
-            Ok(has_changed) => {
-                self.is_dirty |= has_changed && detail.tab == DetailTab::Output;
+        let refreshed = detail.output.refresh(output).and_then(|has_changed| {
+            let has_terminal = self.app.detail_row.as_ref().is_some_and(|row| row.has_terminal);
+            let is_shown = detail.tab == DetailTab::Output && detail.output.is_following();
+            if !has_terminal || !is_shown {
+                return Ok(has_changed);
             }
+            // The size of the terminal can change without output.
+            let screen = output.read_screen()?;
+            let is_redrawn = screen != detail.screen;
+            detail.screen = screen;
+            Ok(has_changed || is_redrawn)
+        });
+        match refreshed {
+            Ok(has_changed) => self.is_dirty |= has_changed && detail.tab == DetailTab::Output,
             Err(error) => self.show_read_error(error),
         }
     }
@@ -457,26 +473,6 @@ impl EventLoop {
                 Ok(()) => self.app.show_search(),
                 Err(error) => self.app.show_error(format!("could not start a thread: {error}")),
             },
-        }
-        Ok(())
-    }
-
-    /// Shows the output of a task in the pager.
-    fn open_pager(&mut self, id: TaskId) -> Result<(), TopError> {
-        let Some(shown) = self.pager.clone() else {
-            self.app.show_error("no pager: set PAGER, for example to less");
-            return Ok(());
-        };
-        self.console.leave();
-        let ended = pager::pager_command(&shown, id)
-            .and_then(|mut command| signals::run_in_foreground(&mut command));
-        self.console.reenter().map_err(TopError::Terminal)?;
-        self.is_dirty = true;
-        self.refresh();
-        match ended.map(|status| pager::pager_failure(&shown, status)) {
-            Ok(None) => {}
-            Ok(Some(failure)) => self.app.show_error(failure),
-            Err(error) => self.app.show_error(format!("the pager could not be started: {error}")),
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::theme::Tone;
 const KEY_COLUMNS: usize = 12;
 
 /// The lines of the help: a key and its meaning, or an empty string and a heading.
-const HELP_LINES: [(&str, &str); 39] = [
+const HELP_LINES: [(&str, &str); 40] = [
     ("", "Move"),
     ("j k, arrows", "next and previous task or line"),
     ("g G", "first and last"),
@@ -28,6 +28,7 @@ const HELP_LINES: [(&str, &str); 39] = [
     ("f, Space", "pause and follow the output"),
     ("/ n N", "search, next and previous hit; Esc cancels a long search"),
     ("E", "first line that looks like an error"),
+    ("a", "open its terminal, if it has one; Ctrl-\\ twice leaves it"),
     ("", "Act on a task"),
     ("w", "why: what each process waits for; on tab 3, the peak usage"),
     ("x", "stop it with everything that it started"),

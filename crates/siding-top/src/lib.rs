@@ -15,6 +15,7 @@
 
 mod acts;
 mod app;
+mod attach;
 mod columns;
 mod console;
 mod detail;

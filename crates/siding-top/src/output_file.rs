@@ -5,10 +5,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::output::RawChunks;
-use siding_core::store::StateDir;
+use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::inotify::Inotify;
 use siding_model::id::TaskId;
 use siding_model::record::OutputGap;
+use siding_terminal::{Screen, TerminalHistory, TerminalReplay};
 
 use crate::output_pane::ByteSource;
 
@@ -21,11 +22,13 @@ pub(crate) struct OutputFile {
     /// Reports writes to the file; `None` if there is no file yet, or if the user has no inotify
     /// instance or watch left.
     watch: Option<Inotify>,
+    /// The terminal of the task, which follows the output.
+    replay: Option<TerminalReplay>,
 }
 
 impl OutputFile {
     pub(crate) fn new(root: PathBuf, id: TaskId) -> Self {
-        Self { root, id, chunks: None, watch: None }
+        Self { root, id, chunks: None, watch: None, replay: None }
     }
 
     /// Returns the descriptor that becomes readable when the task has written; `None` if writes are
@@ -53,11 +56,30 @@ impl OutputFile {
         self.watch = watch.ok();
     }
 
+    /// Computes the screen of the task's terminal; `None` for a task without one.
+    pub(crate) fn read_screen(&mut self) -> io::Result<Option<Screen>> {
+        let dir = self.open_dir()?;
+        let state = dir.read().map_err(io::Error::other)?.state;
+        let Some(terminal) = &state.terminal else { return Ok(None) };
+        let (history, has_ended) = (TerminalHistory::from(terminal), !state.is_live());
+        let replay = match &mut self.replay {
+            Some(replay) => {
+                replay.advance(&dir, &history, None, has_ended)?;
+                replay
+            }
+            none => none.insert(TerminalReplay::open(&dir, &history, None, has_ended)?),
+        };
+        Ok(Some(replay.screen()))
+    }
+
+    fn open_dir(&self) -> io::Result<TaskDir> {
+        let open = || StateDir::open(&self.root)?.task_dir(self.id);
+        open().map_err(io::Error::other)
+    }
+
     fn chunks(&mut self) -> io::Result<Option<&mut RawChunks>> {
         if self.chunks.is_none() {
-            let open = || StateDir::open(&self.root)?.task_dir(self.id);
-            let dir = open().map_err(io::Error::other)?;
-            self.chunks = RawChunks::open(&dir)?;
+            self.chunks = RawChunks::open(&self.open_dir()?)?;
         }
         Ok(self.chunks.as_mut())
     }

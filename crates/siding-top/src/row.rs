@@ -91,6 +91,8 @@ pub(crate) struct TaskRow {
     pub(crate) output_rate: Option<f64>,
     pub(crate) unread_notices: usize,
     pub(crate) is_adopted: bool,
+    /// Whether the task has a terminal.
+    pub(crate) has_terminal: bool,
     /// The file with the output.
     pub(crate) output_path: String,
     /// Whether the shim was killed; `reason` then says so, and how to repair the task.
@@ -225,6 +227,7 @@ pub(crate) mod tests {
             unread_notices: 2,
             is_unsupervised: false,
             is_adopted: false,
+            has_terminal: false,
             output_path: "/state/tasks/x/output".to_owned(),
             deadline: Some(MonotonicMs(2_000_000)),
         }

@@ -89,6 +89,7 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
         output_rate: usage.and_then(|usage| usage.output_rate),
         unread_notices: task.unread_notices,
         is_adopted: view.adopted,
+        has_terminal: view.terminal.is_some(),
         output_path: view.output.path.clone(),
         is_unsupervised: task.need == Some(PersonNeed::Unsupervised),
         deadline: deadline.map(|left| now.awake.plus_ms(to_millis(left))),

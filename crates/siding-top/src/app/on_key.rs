@@ -215,6 +215,7 @@ impl App {
                 detail.select_tab(DetailTab::Output);
                 self.prompt(PromptKind::Search);
             }
+            Key::Char('a') => return Some(self.attach()),
             Key::Char('n' | 'N' | 'E' | 'f' | ' ') => {
                 detail.select_tab(DetailTab::Output);
                 let search = |direction| OutputMove::Search(String::new(), direction);
@@ -228,6 +229,20 @@ impl App {
             _ => return None,
         }
         Some(Vec::new())
+    }
+
+    /// Requests the terminal of the task whose page is open.
+    fn attach(&mut self) -> Vec<Effect> {
+        let Some(row) = &self.detail_row else { return Vec::new() };
+        let (id, has_terminal, is_live) = (row.id, row.has_terminal, row.is_live());
+        match (has_terminal, is_live) {
+            (true, true) => return vec![Effect::Attach(id)],
+            (true, false) => self.show_error(format!("{id} has ended")),
+            (false, _) => self.show_error(format!(
+                "{id} has no terminal; `siding run --pty` starts a command with one"
+            )),
+        }
+        Vec::new()
     }
 
     /// Handles `?`, and the keys that apply to a task in the list and on its page.

@@ -48,6 +48,25 @@ fn id(text: &str) -> TaskId {
 }
 
 #[test]
+fn the_terminal_of_a_running_task_can_be_opened() {
+    let mut app = sample_app();
+    assert_eq!(press(&mut app, "a"), [Effect::Arrange], "in the list the key has another meaning");
+    let task = id("b-a00000000000");
+    assert_eq!(press(&mut app, "a\n"), [Effect::Arrange, Effect::OpenDetail(task)]);
+    assert_eq!(press(&mut app, "a"), []);
+    let text = app.message.as_ref().map_or("", |message| message.text.as_str());
+    assert!(text.contains("has no terminal; `siding run --pty`"), "{text}");
+    let row = app.detail_row.take().expect("the page is open");
+    app.detail_row = Some(TaskRow { has_terminal: true, ..row });
+    assert_eq!(press(&mut app, "a"), [Effect::Attach(task)]);
+    let row = app.detail_row.take().expect("the page is open");
+    app.detail_row = Some(TaskRow { final_elapsed_ms: Some(1), ..row });
+    assert_eq!(press(&mut app, "a"), []);
+    let text = app.message.as_ref().map_or("", |message| message.text.as_str());
+    assert_eq!(text, "b-a00000000000 has ended");
+}
+
+#[test]
 fn a_stop_is_confirmed() {
     let mut app = sample_app();
     assert_eq!(press(&mut app, "jx"), []);

@@ -1,11 +1,13 @@
 //! Draws the page of a task.
 
-use siding_model::text::one_line;
+use siding_model::text::{make_visible, one_line};
+use siding_terminal::Screen;
 
 use super::{Canvas, draw_spans};
 use crate::app::App;
 use crate::detail::{Detail, DetailTab};
 use crate::geometry::{DETAIL_FRAME_ROWS, TABS_ROW, tab_positions};
+use crate::output_style::to_screen_style;
 use crate::row::{TaskRow, format_ms};
 use crate::theme::Tone;
 
@@ -19,7 +21,10 @@ pub(super) fn draw_detail(app: &App, canvas: &mut Canvas) {
     let first_row = DETAIL_FRAME_ROWS - 1;
     let height = app.pane_height();
     if detail.tab == DetailTab::Output {
-        draw_output(app, detail, canvas, first_row);
+        match detail.shown_screen() {
+            Some(screen) => draw_screen(app, screen, canvas, first_row),
+            None => draw_output(app, detail, canvas, first_row),
+        }
         return;
     }
     let rows = detail.visible_rows((app.columns, height));
@@ -54,6 +59,26 @@ fn draw_tabs(app: &App, detail: &Detail, canvas: &mut Canvas) {
         let width = app.columns.saturating_sub(column);
         if width > 0 {
             canvas.raw_text(column, TABS_ROW, width, &text, app.theme.style(tone));
+        }
+    }
+}
+
+/// Draws the screen of a task; if not all of its rows fit, those down to the cursor.
+fn draw_screen(app: &App, screen: &Screen, canvas: &mut Canvas, first_row: usize) {
+    let (columns, height) = app.output_size();
+    let cursor = screen.cursor();
+    let (cursor_row, cursor_column) = (usize::from(cursor.row), usize::from(cursor.column));
+    let top = if cursor.visible { (cursor_row + 1).saturating_sub(height) } else { 0 };
+    for (number, row) in (top..screen.rows().len()).take(height).enumerate() {
+        for run in screen.runs(row) {
+            let column = usize::from(run.column);
+            let width = columns.saturating_sub(column);
+            let style = app.theme.output_style(to_screen_style(run.style));
+            // An escaped character is wider, but the next run starts at its column nevertheless.
+            canvas.raw_text(column, first_row + number, width, &make_visible(&run.text), style);
+        }
+        if cursor.visible && row == cursor_row {
+            canvas.reverse_cell(cursor_column, first_row + number);
         }
     }
 }

@@ -138,7 +138,9 @@ fn detail_hints(app: &App, detail: &Detail) -> String {
         (false, _) => ("ended", "G end"),
     };
     let written = size_in_words(output.written());
-    format!("{state}, {written}{below}  ? keys  {key}  / search  E error  q back")
+    let has_terminal = app.detail_row.as_ref().is_some_and(|row| row.has_terminal);
+    let attach = if is_live && has_terminal { "a attach  " } else { "" };
+    format!("{state}, {written}{below}  ? keys  {attach}{key}  / search  E error  q back")
 }
 
 /// Returns the text in front of an input line. Over the list it names the task, because another

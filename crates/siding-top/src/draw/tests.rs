@@ -144,6 +144,24 @@ fn the_page_of_a_task_has_tabs() {
 }
 
 #[test]
+fn the_page_of_a_task_with_a_terminal_shows_its_screen() {
+    use siding_model::terminal::TerminalSize;
+    let mut terminal = siding_terminal::Emulator::new(TerminalSize { columns: 20, rows: 6 });
+    terminal.feed(b"top\x1b[2;5H\x1b[1mbold\x1b[6;1H$ ");
+    let mut app = sample_app(80, 8);
+    let row = TaskRow { has_terminal: true, ..sample_rows().remove(1) };
+    let mut detail = Detail::new(row.id);
+    detail.screen = Some(terminal.screen());
+    (app.detail, app.detail_row) = (Some(detail), Some(row));
+    let lines = drawn(&mut app);
+    assert_eq!(lines[2..7], ["    bold", "", "", "", "$"], "the rows down to the cursor");
+    assert!(lines[7].contains("  a attach  f pause"), "{lines:?}");
+    let (buffer, _) = draw(&app);
+    let cursor = &buffer[(2_u16, 6_u16)];
+    assert!(cursor.modifier.contains(ratatui_core::style::Modifier::REVERSED), "{cursor:?}");
+}
+
+#[test]
 fn the_page_of_an_ended_task_offers_only_keys_with_an_effect() {
     let mut app = sample_app(80, 8);
     let row = sample_rows().remove(2);
