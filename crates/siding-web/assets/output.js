@@ -60,6 +60,7 @@ if (list) {
       if (skipped > 0) list.replaceChildren();
       list.dataset.next = event.lastEventId;
       append(html, start);
+      document.dispatchEvent(new Event("siding:output"));
     });
     opened.addEventListener("end", stop);
     // The browser tries again after a lost connection, and not after a refusal.

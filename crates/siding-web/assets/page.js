@@ -144,6 +144,10 @@ if (parts().length) {
     events = opened;
   };
   if (!document.hidden) connect();
+  // The screen of a terminal changes with the output, which output.js follows.
+  document.addEventListener("siding:output", () => {
+    if (document.querySelector("pre.screen")) refresh();
+  });
   setInterval(tick, 1000);
   // What changes without an event: bars, processor, memory.
   setInterval(() => {

@@ -10,6 +10,7 @@ mod format;
 mod output;
 mod overview;
 mod processes;
+mod screen;
 mod sessions;
 mod settings;
 mod table;

@@ -62,6 +62,29 @@ fn output_and_names_of_a_hostile_task_are_text() {
     assert!(!output.contains("cGFzdGU"), "the clipboard sequence is removed:\n{output}");
 }
 
+/// The screen of a task with a terminal is computed from its output, and is text as well.
+#[test]
+fn the_screen_of_a_hostile_task_is_text() {
+    let sandbox = sandbox();
+    let args = ["run", "--pty", "--json", "--budget", "none", "--", HOSTILE_COMMAND];
+    let done = sandbox.siding(&args).run();
+    let id = done.json()["task_id"].as_str().expect("a task id").to_owned();
+    let server = WebServer::start(&sandbox, &[]);
+    let page = server.get(&format!("/tasks/{id}")).text();
+    let screen =
+        page.split("<pre class=\"screen\"").nth(1).and_then(|rest| rest.split("</pre>").next());
+    let screen = screen.expect("the screen");
+    for shown in ["&lt;script&gt;alert(2)&lt;/script&gt;", "<span class=\"f1\">red</span>"] {
+        assert!(screen.contains(shown), "{shown} is missing:\n{screen}");
+    }
+    for markup in MARKUP {
+        assert!(!screen.contains(markup), "{markup:?}:\n{screen}");
+    }
+    assert!(!screen.chars().any(|c| c.is_control() && c != '\n'), "{screen:?}");
+    let pipes = run_task(&sandbox, "echo plain");
+    assert!(!server.get(&format!("/tasks/{pipes}")).text().contains("class=\"screen\""));
+}
+
 #[test]
 fn every_answer_forbids_inline_scripts_frames_and_guessed_types() {
     let sandbox = sandbox();

@@ -11,7 +11,7 @@ use siding_model::task_view::{QueuedView, TaskView, UnreachableView};
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{NavItem, Page};
-use super::{command_history, format, output, processes, task_events, task_row};
+use super::{command_history, format, output, processes, screen, task_events, task_row};
 use crate::context::WebContext;
 use crate::output_window::{self, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
@@ -38,6 +38,9 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         div data-live="facts" {
             (facts(&task, &full))
             @if let Some(report) = &full.stop_report { (stop_report(report)) }
+        }
+        @if full.terminal.is_some() {
+            div data-live="screen" { (screen::screen_section(context, &task)) }
         }
         @if is_whole { (output_section(context, &task, query)) }
         @if task.is_live() {
