@@ -111,6 +111,17 @@ impl OutputPump {
         }
     }
 
+    /// Returns whether a program reads a line from the task's terminal without echo, as programs do
+    /// for a secret.
+    pub(crate) fn asks_for_secret(&self) -> bool {
+        match self {
+            Self::Fifo(fifo) => {
+                fifo.terminal.as_ref().is_some_and(|terminal| terminal.asks_for_secret())
+            }
+            Self::Adopted(_) => false,
+        }
+    }
+
     /// Adds the FIFO of the standard error, which is separate from that of the output.
     pub(crate) fn set_stderr(&mut self, stderr: StderrFifo) {
         match self {

@@ -4,7 +4,7 @@ use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_core::processes::tree;
 use siding_core::store::{StateDir, TaskDir};
 use siding_model::evidence::TaskSample;
-use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
+use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail, Prompt};
 use siding_model::journal::TaskState;
 use siding_model::limits::ProcessUsage;
 use siding_model::process::LeaderRef;
@@ -79,7 +79,12 @@ impl<'t> TaskContext<'t> {
 
     /// Returns the end of the output, where a prompt would be.
     pub(crate) fn read_tail(&self) -> OutputTail {
-        OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES))
+        let mut tail = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES));
+        // The mode of the terminal shows what the words of a prompt only suggest.
+        if self.output.asks_for_secret() {
+            tail.prompt = Some(Prompt::Password);
+        }
+        tail
     }
 
     fn live_leader(&self) -> Option<i32> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use siding_core::sys::{file, pipe};
+use siding_core::sys::{file, pipe, pty};
 use siding_model::terminal::{QueryScanner, TerminalQuery};
 
 /// Most bytes that are moved in one step: the largest size of the FIFO while data flows.
@@ -35,6 +35,12 @@ impl TerminalOutput {
     /// Returns the descriptor to poll for output; `None` if none can follow.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         (!self.is_hung_up).then(|| self.master.as_fd())
+    }
+
+    /// Returns whether the terminal passes on whole lines and does not echo them, as programs request
+    /// for a secret.
+    pub(crate) fn asks_for_secret(&self) -> bool {
+        pty::echo_modes(&self.master).is_ok_and(|modes| modes.is_canonical && !modes.echoes)
     }
 
     /// Moves output into the FIFO, as much as fits.

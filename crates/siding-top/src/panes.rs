@@ -151,6 +151,7 @@ const fn notice_kind(kind: NoticeKind) -> &'static str {
         NoticeKind::Matched => "matching lines",
         NoticeKind::Ready => "ready",
         NoticeKind::Expiring => "deadline is near",
+        NoticeKind::Terminal => "terminal taken or given back",
     }
 }
 

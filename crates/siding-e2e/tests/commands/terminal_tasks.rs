@@ -1,7 +1,7 @@
 //! `siding wait` and `siding input` with a task that has a terminal.
 
 use serde_json::{Value, json};
-use siding_e2e::Sandbox;
+use siding_e2e::{Sandbox, Terminal, eventually};
 
 use crate::support::{
     HANG_COMMAND, make_file, run_ok, run_refused, sandbox, show_task, start_task, stop_all,
@@ -10,6 +10,14 @@ use crate::support::{
 
 /// A shell text that asks for a line with the echo turned off.
 const ASK_FOR_SECRET: &str = "stty -echo; printf 'Password: '; read -r secret; stty echo; echo in";
+
+/// Returns the notices about a task that have this kind.
+#[track_caller]
+fn notices_of_kind(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Value> {
+    let all = run_ok(sandbox, &["notices", "--json"]).json();
+    let all = all.as_array().expect("a list").iter();
+    all.filter(|notice| notice["task_id"] == id && notice["kind"] == kind).cloned().collect()
+}
 
 /// Waits for a condition of a task's terminal.
 #[track_caller]
@@ -62,6 +70,52 @@ fn a_wait_for_a_terminal_names_one_task_and_one_condition() {
     }
     let err = run_refused(&sandbox, &["run", "--pty", "--wait-for", "input", "--", "cat"]);
     assert!(err.contains("condition of `siding wait --for`"), "{err}");
+    stop_all(&sandbox);
+}
+
+/// The mode of the terminal, and not the words of the prompt, decides that a secret is asked for.
+#[test]
+fn a_notice_tells_a_person_to_answer_a_prompt_for_a_secret() {
+    let sandbox = sandbox();
+    let text = "stty -echo; printf 'Continue with? '; read -r secret; stty echo";
+    let id = start_task(&sandbox, &["--pty"], text);
+    let asks = || notices_of_kind(&sandbox, &id, "stalled").pop();
+    eventually("the shim has recorded that the task waits", || asks().is_some());
+    let notice = asks().expect("it is recorded");
+    let summary = notice["summary"].as_str().expect("a text");
+    assert!(summary.contains(&format!("`siding answer {id}`")), "{notice}");
+    assert!(!summary.contains("siding keys"), "{notice}");
+    stop_all(&sandbox);
+}
+
+/// The agent learns once that a person has taken the terminal, and once that it was given back.
+#[test]
+fn an_agent_is_told_who_has_the_terminal() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--pty"], "echo ready; cat");
+    let _reads = wait_for(&sandbox, &id, "input");
+    let mut terminal = Terminal::new(80, 24);
+    let attached = sandbox.siding(&["attach", &id]).on_terminal(&terminal).spawn();
+    // From now on, attach passes the keys on.
+    terminal.wait_for_text("ready");
+    terminal.send_keys("hello\r");
+    terminal.wait_for_text("hello");
+    let statuses = || -> Vec<Value> {
+        let notices = notices_of_kind(&sandbox, &id, "terminal");
+        notices.iter().map(|notice| notice["status"].clone()).collect()
+    };
+    eventually("the terminal is taken", || statuses() == ["terminal_taken"]);
+    let err = run_refused(&sandbox, &["keys", &id, "x"]);
+    assert!(err.contains("a person has had the terminal"), "{err}");
+    assert_ne!(show_task(&sandbox, &id)["terminal"]["taken_since"], Value::Null);
+    terminal.send_keys("\x1c\x1c");
+    let _left = attached.wait().expect_code(0);
+    eventually("the terminal is given back", || statuses() == ["terminal_returned"]);
+    let notice = notices_of_kind(&sandbox, &id, "terminal").remove(0);
+    let summary = notice["summary"].as_str().expect("a text");
+    assert!(summary.contains(&format!("`siding screen {id}`")), "{notice}");
+    assert!(summary.contains("hello"), "{notice}");
+    assert_eq!(show_task(&sandbox, &id)["terminal"]["taken_since"], Value::Null);
     stop_all(&sandbox);
 }
 

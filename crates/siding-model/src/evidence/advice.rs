@@ -13,6 +13,10 @@ impl Diagnosis {
     pub fn advice(&self, id: TaskId, stdin: StdinMode) -> String {
         match self.verdict {
             WhyVerdict::InputWait | WhyVerdict::InputLikely => self.input_advice(id, stdin),
+            WhyVerdict::PasswordLikely if stdin == StdinMode::Terminal => format!(
+                "It has most likely asked for a password, which only the user can enter, with \
+                 `siding answer {id}`; `siding stop {id}` ends the task."
+            ),
             WhyVerdict::PasswordLikely => format!(
                 "It has most likely asked for a password, which only the user can enter: ask the \
                  user, or end it with `siding stop {id}`."
@@ -102,5 +106,38 @@ impl Diagnosis {
             .concurrent_reader
             .map_or_else(String::new, |pid| format!(" (process {pid} also waits for input)"));
         format!("{on}{aside}, or end it with `siding stop {id}`.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::Certainty;
+    use super::*;
+
+    #[test]
+    fn only_a_person_answers_a_prompt_for_a_secret() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
+        let diagnosis = |verdict, prompt| Diagnosis {
+            verdict,
+            waiting_on: None,
+            certainty: Certainty::Hard,
+            cpu_permille: 0,
+            process_path: vec![7],
+            thread: None,
+            concurrent_reader: None,
+            input_channel: Some(FdObject::Terminal),
+            prompt,
+        };
+        for found in [
+            diagnosis(WhyVerdict::InputWait, Some(Prompt::Password)),
+            diagnosis(WhyVerdict::PasswordLikely, None),
+        ] {
+            let text = found.advice(id, StdinMode::Terminal);
+            assert!(text.contains("only the user can enter, with `siding answer b-4k7q"), "{text}");
+            let text = found.advice(id, StdinMode::Null);
+            assert!(text.contains("ask the user, or end it"), "{text}");
+        }
+        let text = diagnosis(WhyVerdict::InputWait, None).advice(id, StdinMode::Terminal);
+        assert!(text.contains("`siding keys b-4k7q0n2m8x5t TEXT Enter` answers it"), "{text}");
     }
 }

@@ -99,5 +99,6 @@ pub(super) const fn notice_kind_label(kind: NoticeKind) -> &'static str {
         NoticeKind::Matched => "matched",
         NoticeKind::Ready => "ready",
         NoticeKind::Expiring => "expiring",
+        NoticeKind::Terminal => "terminal",
     }
 }

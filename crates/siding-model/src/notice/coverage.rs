@@ -19,7 +19,7 @@ pub enum Coverage {
 impl Coverage {
     /// Returns whether the result has shown this event. A matched line is part of the output, and
     /// an exceeded limit is part of the state. A refused host and an approaching deadline are shown
-    /// only by their notices.
+    /// only by their notices, and so is a terminal that was given back. The state says who has it.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {
@@ -28,8 +28,12 @@ impl Coverage {
             | NoticeEvent::Stalled { .. }
             | NoticeEvent::Ready { .. } => true,
             NoticeEvent::Matched { .. } => matches!(self, Self::Output | Self::FullResult),
-            NoticeEvent::Limit { .. } => matches!(self, Self::Details | Self::FullResult),
-            NoticeEvent::Denied { .. } | NoticeEvent::Expiring { .. } => false,
+            NoticeEvent::Limit { .. } | NoticeEvent::Terminal { is_taken: true, .. } => {
+                matches!(self, Self::Details | Self::FullResult)
+            }
+            NoticeEvent::Denied { .. }
+            | NoticeEvent::Expiring { .. }
+            | NoticeEvent::Terminal { is_taken: false, .. } => false,
         }
     }
 

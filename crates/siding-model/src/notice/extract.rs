@@ -7,6 +7,7 @@
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |
 //! | `expiring` | the deadline approaches | when it moves, or the task is stopped or ends |
+//! | `terminal` | a person takes the terminal, or gives it back | at the next one, or the end |
 //! | `limit` | an exceeded limit or threshold without a stop, or a refused host | never |
 //! | `matched` | a line that the monitor selects | never |
 //!
@@ -21,7 +22,7 @@ use crate::outcome::{LeaderEnd, LimitKind, Outcome, Placement};
 use crate::process::{BootId, MonotonicMs, UnixMs};
 use crate::record::Record;
 
-use super::text::{self, expiring_event, limit_event, ready_event, stall_event};
+use super::text::{self, expiring_event, limit_event, ready_event, stall_event, terminal_event};
 use super::{Coverage, NoticeId};
 
 /// Time after an event during which the notice of a foreground task is reserved for the task's
@@ -109,6 +110,13 @@ pub enum NoticeEvent {
         /// The line; for several lines, their number and the last of them.
         text: String,
     },
+    /// A person has taken the terminal of the task, or has given it back.
+    Terminal {
+        /// Whether a person types into the terminal now.
+        is_taken: bool,
+        /// The effect on an agent, and the next step.
+        text: String,
+    },
     /// The readiness condition holds.
     Ready {
         /// The time until the task was ready, and the observation that met the condition.
@@ -147,11 +155,13 @@ pub enum NoticeKind {
     Ready,
     /// The deadline approaches.
     Expiring,
+    /// A person has taken the terminal of the task, or has given it back.
+    Terminal,
 }
 
 impl NoticeKind {
     /// All kinds, in the order of their declaration.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ended,
         Self::Stalled,
         Self::Lingering,
@@ -159,6 +169,7 @@ impl NoticeKind {
         Self::Matched,
         Self::Ready,
         Self::Expiring,
+        Self::Terminal,
     ];
 }
 
@@ -184,6 +195,7 @@ impl NoticeEvent {
             Self::Matched { .. } => NoticeKind::Matched,
             Self::Ready { .. } => NoticeKind::Ready,
             Self::Expiring { .. } => NoticeKind::Expiring,
+            Self::Terminal { .. } => NoticeKind::Terminal,
         }
     }
 
@@ -193,6 +205,7 @@ impl NoticeEvent {
             Self::Lingering { .. }
             | Self::Stalled { .. }
             | Self::Expiring { .. }
+            | Self::Terminal { .. }
             | Self::Ready { .. } => true,
             Self::Ended { .. }
             | Self::Limit { .. }
@@ -233,6 +246,7 @@ impl TaskNotices {
         }
         events.retain(|(.., news)| !news.is_stale_deadline(&state));
         keep_last_stall(&mut events, resumed);
+        keep_last_terminal_event(&mut events);
         for (.., news) in &mut events {
             if let NoticeEvent::Ended { outcome, note } = news {
                 *note = text::end_note(outcome, &state);
@@ -300,6 +314,13 @@ fn keep_last_stall(
     }
 }
 
+/// Keeps only the last event of the terminal: the earlier ones are about a state that is over.
+fn keep_last_terminal_event(events: &mut Vec<(u64, MonotonicMs, Placement, NoticeEvent)>) {
+    let is_terminal = |news: &NoticeEvent| matches!(news, NoticeEvent::Terminal { .. });
+    let last = events.iter().rev().find(|(.., news)| is_terminal(news)).map(|(seq, ..)| *seq);
+    events.retain(|(seq, .., news)| !is_terminal(news) || Some(*seq) == last);
+}
+
 /// Returns the notice event of a record, if any; `state` is the state after the record.
 ///
 /// The match lists every record type, so that the compiler demands a decision for a new type.
@@ -344,6 +365,7 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         }
         Record::Expiring { at, deadline } => Some((*at, expiring_event(*at, *deadline, state))),
         Record::Ready(found) => Some((found.at, ready_event(found, state))),
+        Record::Terminal(event) => Some((event.time(), terminal_event(event, state)?)),
         Record::Event { .. }
         | Record::Accepted(_)
         | Record::Rescued { .. }
@@ -351,8 +373,6 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         | Record::Resumed { .. }
         // An interrupted connection is a state of the task, which lists show.
         | Record::Remote(_)
-        // The answers to the keys of an agent report the state of the terminal.
-        | Record::Terminal(_)
         // Output readers report lost output.
         | Record::OutputLost { .. }
         // The notice comes from the event that ended the task.

@@ -23,7 +23,10 @@ pub fn needs_person(notice: &NoticeView) -> bool {
                 | NoticeStatus::Limit
                 | NoticeStatus::Lost
         ),
-        NoticeKind::Lingering | NoticeKind::Matched | NoticeKind::Ready => false,
+        // The person who types knows it.
+        NoticeKind::Lingering | NoticeKind::Matched | NoticeKind::Ready | NoticeKind::Terminal => {
+            false
+        }
     }
 }
 

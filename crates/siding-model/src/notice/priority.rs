@@ -28,11 +28,14 @@ impl NoticeEvent {
             | Self::Denied { .. }
             // Little time remains to move the deadline.
             | Self::Expiring { .. }
+            // The agent may have been refused, and waits for the terminal.
+            | Self::Terminal { is_taken: false, .. }
             // The caller asked for this notice with `--wait-for`.
             | Self::Ready { .. } => Priority::Next,
             Self::Ended { .. }
             | Self::Lingering { .. }
             | Self::Stalled { certainty: StallCertainty::Soft, .. }
+            | Self::Terminal { is_taken: true, .. }
             | Self::Matched { .. } => Priority::Later,
         }
     }

@@ -12,7 +12,12 @@ use crate::limits::Breach;
 use crate::mirror::InputLoss;
 use crate::outcome::Outcome;
 use crate::process::MonotonicMs;
+use crate::terminal::TerminalEvent;
+use crate::text::one_line;
 use crate::wait::{self, ReadyRecord};
+
+/// Maximum width of the name of the program with which a person types, in columns.
+const MAX_WRITER_COLUMNS: usize = 40;
 
 /// Builds the event for a readiness condition that holds.
 pub(super) fn ready_event(found: &ReadyRecord, state: &TaskState) -> NoticeEvent {
@@ -69,6 +74,30 @@ pub(super) fn end_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     let loss = state.remote.as_ref().and_then(|remote| remote.input_loss);
     let notes = loss.map(InputLoss::describe).into_iter().chain(readiness_note(outcome, state));
     notes.reduce(|all, next| format!("{all}; {next}"))
+}
+
+/// Builds the event for a person who takes the terminal of a task or gives it back; `None` for any
+/// other event of the terminal.
+pub(super) fn terminal_event(event: &TerminalEvent, state: &TaskState) -> Option<NoticeEvent> {
+    let id = state.spec.task_id;
+    Some(match event {
+        TerminalEvent::Taken { by, .. } => NoticeEvent::Terminal {
+            is_taken: true,
+            text: format!(
+                "a person types into its terminal ({}), so it refuses your keys: wait until it is \
+                 given back, which another notice reports",
+                one_line(by, MAX_WRITER_COLUMNS)
+            ),
+        },
+        TerminalEvent::Returned { .. } => NoticeEvent::Terminal {
+            is_taken: false,
+            text: format!(
+                "a person has typed into its terminal and has given it back, so it accepts your \
+                 keys again: `siding screen {id}` shows the screen, which has changed"
+            ),
+        },
+        TerminalEvent::Opened { .. } | TerminalEvent::Resized { .. } => return None,
+    })
 }
 
 /// Returns the note that a task ended before it was ready. If the condition was not checked during

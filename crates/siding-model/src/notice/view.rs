@@ -115,6 +115,10 @@ pub enum NoticeStatus {
     Ready,
     /// The task's deadline approaches.
     Expiring,
+    /// A person types into the task's terminal.
+    TerminalTaken,
+    /// A person has given the task's terminal back.
+    TerminalReturned,
 }
 
 impl NoticeStatus {
@@ -134,6 +138,8 @@ impl NoticeStatus {
             Self::Matched => "matched",
             Self::Ready => "ready",
             Self::Expiring => "expiring",
+            Self::TerminalTaken => "terminal_taken",
+            Self::TerminalReturned => "terminal_returned",
         }
     }
 }
@@ -160,6 +166,8 @@ impl NoticeEvent {
             Self::Matched { .. } => NoticeStatus::Matched,
             Self::Ready { .. } => NoticeStatus::Ready,
             Self::Expiring { .. } => NoticeStatus::Expiring,
+            Self::Terminal { is_taken: true, .. } => NoticeStatus::TerminalTaken,
+            Self::Terminal { is_taken: false, .. } => NoticeStatus::TerminalReturned,
         }
     }
 
@@ -173,6 +181,7 @@ impl NoticeEvent {
             | Self::Denied { .. }
             | Self::Matched { .. }
             | Self::Ready { .. }
+            | Self::Terminal { .. }
             | Self::Expiring { .. } => None,
         }
     }
@@ -190,6 +199,7 @@ impl NoticeEvent {
             | Self::Denied { .. }
             | Self::Matched { .. }
             | Self::Ready { .. }
+            | Self::Terminal { .. }
             | Self::Expiring { .. } => None,
         }
     }
@@ -207,6 +217,7 @@ impl NoticeEvent {
             | Self::Stalled { .. }
             | Self::Matched { .. }
             | Self::Ready { .. }
+            | Self::Terminal { .. }
             | Self::Expiring { .. } => None,
         }
     }
@@ -236,6 +247,7 @@ impl NoticeEvent {
             | Self::Denied { text: says }
             | Self::Matched { text: says }
             | Self::Ready { text: says, .. }
+            | Self::Terminal { text: says, .. }
             | Self::Expiring { text: says, .. } => Some(says.clone()),
         }
     }
@@ -271,6 +283,7 @@ impl NoticeView {
                 | NoticeEvent::Lingering { .. }
                 | NoticeEvent::Limit { .. }
                 | NoticeEvent::Denied { .. }
+                | NoticeEvent::Terminal { .. }
                 | NoticeEvent::Matched { .. } => None,
             },
             pipeline_statuses: masked_pipeline_statuses(state, news),
@@ -291,7 +304,9 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     // did not select. For a remote agent the output is added nevertheless, because it may hold the
     // context of the agent's question.
     let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
-    let output = if is_all { "" } else { output };
+    // What the output shows while a person types is not the business of the agent.
+    let is_taken = matches!(news, NoticeEvent::Terminal { is_taken: true, .. });
+    let output = if is_all || is_taken { "" } else { output };
     let mut text = news.headline().map(|head| shorten_text(&head, room)).unwrap_or_default();
     let output = make_visible(output.trim_end_matches('\n'));
     if !text.is_empty() && !output.is_empty() {

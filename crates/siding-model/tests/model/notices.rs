@@ -14,6 +14,7 @@ use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Pla
 use siding_model::process::{BootId, MonotonicMs, UnixMs};
 use siding_model::record::{AcceptedTask, FORMAT_WITH_EXPIRING, NEWEST_FORMAT, Record};
 use siding_model::spec::TaskSpec;
+use siding_model::terminal::{TerminalEvent, TerminalSize};
 
 use crate::random_histories::any_history;
 use crate::sample_records::{
@@ -160,6 +161,42 @@ fn read_notices_with_format(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
 fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     let after = |ms| sample_records::STARTED.plus_ms(ms);
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
+}
+
+fn terminal_record(after_ms: u64, is_taken: bool) -> Record {
+    let at = sample_records::STARTED.plus_ms(after_ms);
+    Record::Terminal(if is_taken {
+        TerminalEvent::Taken { at, by: "siding attach\u{1b}[2J".to_owned() }
+    } else {
+        TerminalEvent::Returned { at, offset: 9 }
+    })
+}
+
+/// An agent receives one notice when a person takes the terminal, and one when it is given back.
+#[test]
+fn only_the_last_event_of_the_terminal_is_a_notice() {
+    let spec = TaskSpec { terminal: Some(TerminalSize::DEFAULT), ..background_spec() };
+    let taken = [event_record(1, SPAWNED), terminal_record(10, true)];
+    let replayed = read_notices_with_format(spec.clone(), &taken);
+    assert_eq!(seqs_and_kinds(&replayed), [(2, NoticeKind::Terminal)]);
+    let news = &replayed.notices[0].event;
+    assert_eq!((news.status(), news.priority()), (NoticeStatus::TerminalTaken, Priority::Later));
+    let NoticeEvent::Terminal { text, .. } = news else { panic!("{news:?}") };
+    assert!(text.contains("types into its terminal (siding attach\\e[2J)"), "{text}");
+    let returned = [&taken[..], &[terminal_record(20, false)]].concat();
+    let replayed = read_notices_with_format(spec.clone(), &returned);
+    assert_eq!(seqs_and_kinds(&replayed), [(3, NoticeKind::Terminal)]);
+    let news = &replayed.notices[0].event;
+    assert_eq!((news.status(), news.priority()), (NoticeStatus::TerminalReturned, Priority::Next));
+    let NoticeEvent::Terminal { text, .. } = news else { panic!("{news:?}") };
+    assert!(text.contains(&format!("`siding screen {}`", sample_records::task_id())), "{text}");
+    let again = [&returned[..], &[terminal_record(30, true)]].concat();
+    let replayed = read_notices_with_format(spec.clone(), &again);
+    assert_eq!(seqs_and_kinds(&replayed), [(4, NoticeKind::Terminal)]);
+    let exit = event_record(40, exited_event(0, TreeLiveness::Empty));
+    let ended = [&returned[..], &[exit]].concat();
+    let replayed = read_notices_with_format(spec, &ended);
+    assert_eq!(seqs_and_kinds(&replayed), [(4, NoticeKind::Ended)]);
 }
 
 /// Promise P65: the deadline is announced two minutes in advance, once for each deadline, and the

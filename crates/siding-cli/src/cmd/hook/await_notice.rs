@@ -106,6 +106,7 @@ pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
             | NoticeKind::Lingering
             | NoticeKind::Limit
             | NoticeKind::Ready
+            | NoticeKind::Terminal
             | NoticeKind::Expiring => false,
         }
 }

@@ -84,6 +84,7 @@ impl<'r> NewNotices<'r> {
                 | NoticeKind::Limit
                 | NoticeKind::Matched
                 | NoticeKind::Ready
+                | NoticeKind::Terminal
                 | NoticeKind::Expiring => None,
             };
             let (session, id) = (notice.session_id.clone(), notice.notice_id);
