@@ -1,4 +1,6 @@
-//! Resolves calls of siding itself, whose commands may run a command line.
+//! Resolves calls of siding itself, whose commands may run a command line, or type one into a shell.
+
+use siding_model::terminal::{KeyCode, KeyInput, parse_key};
 
 use super::code_arguments::queue_option_values;
 use super::expand::Field;
@@ -109,12 +111,28 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
     },
 ];
 
+/// A command of siding that types text into a program, which may be a shell. The first word that is
+/// no option names the task.
+struct TypingCommand {
+    name: &'static str,
+    /// The options with a value, which is the next word or follows `=`.
+    value_options: &'static [&'static str],
+}
+
+const TYPING_COMMANDS: &[TypingCommand] = &[
+    TypingCommand { name: "input", value_options: &["--file"] },
+    TypingCommand { name: "keys", value_options: &["--if-screen", "--timeout", "--wait-for"] },
+];
+
 /// Resolves `siding run 'text'`, `siding run -- program words`, and other commands of siding that
 /// run a command.
 pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let Some((first, rest)) = args.split_first() else { return };
     if first.text == "statusline" {
         return queue_option_values(walker, rest, &["--before"], context);
+    }
+    if let Some(command) = TYPING_COMMANDS.iter().find(|command| command.name == first.text) {
+        return queue_typed_text(walker, command, rest, context);
     }
     let Some(command) = SIDING_COMMANDS.iter().find(|command| command.name == first.text) else {
         return;
@@ -136,6 +154,61 @@ pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &Exec
         [] => {}
         [text] => walker.queue_field(text, context),
         words => walker.resolve_call(words, words[0].span, context),
+    }
+}
+
+/// Queues the text that a command types. Whether a shell reads it is not known, so it is judged as
+/// the arguments of an unknown program are.
+fn queue_typed_text(
+    walker: &mut Walker,
+    command: &TypingCommand,
+    args: &[Field],
+    context: &ExecContext,
+) {
+    let words = command.positional_words(args);
+    let Some(typed @ [first, ..]) = words.get(1..) else { return };
+    let span = typed.iter().fold(first.span, |span, word| span.join(word.span));
+    let text = if command.name == "keys" {
+        typed.iter().map(|word| typed_text(&word.text)).collect()
+    } else {
+        typed.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
+    };
+    let unknown_wrapper = Some(format!("siding {}", command.name));
+    let context = ExecContext { unknown_wrapper, ..context.clone() };
+    walker.queue_field(&Field { text, span, ..Field::default() }, &context);
+}
+
+/// Returns the text that a word of `siding keys` types. A key with Ctrl, such as C-c or C-u, begins
+/// a line; any other key without a character is left out, so that it cannot hide the words around it.
+fn typed_text(word: &str) -> String {
+    let press = match parse_key(word) {
+        Ok(KeyInput::Key(press)) => press,
+        Ok(KeyInput::Mouse(_)) => return String::new(),
+        Ok(KeyInput::Text(_)) | Err(_) => return word.to_owned(),
+    };
+    if press.modifiers.control || press.code == KeyCode::Enter {
+        return "\n".to_owned();
+    }
+    if let KeyCode::Char(c) = press.code { c.to_string() } else { String::new() }
+}
+
+impl TypingCommand {
+    /// Returns the words that are neither options nor their values.
+    fn positional_words<'f>(&self, args: &'f [Field]) -> Vec<&'f Field> {
+        let mut words = Vec::new();
+        let mut rest = args.iter();
+        while let Some(word) = rest.next() {
+            if word.text == "--" {
+                words.extend(rest);
+                break;
+            }
+            if self.value_options.contains(&word.text.as_str()) {
+                rest.next();
+            } else if !word.text.starts_with('-') || word.text == "-" {
+                words.push(word);
+            }
+        }
+        words
     }
 }
 

@@ -117,6 +117,36 @@ fn command_lines_of_siding_are_found_behind_its_options() {
     }
 }
 
+/// Text that is typed into a terminal is a command if a shell reads it.
+#[test]
+fn text_that_siding_types_is_judged_as_a_possible_command() {
+    for text in [
+        "siding keys b-4k7q 'rm -rf ~' Enter",
+        "siding keys b-4k7q rm Space -- -rf ' ~' Enter",
+        "siding keys --wait-for input -l b-4k7q 'rm -rf ~'",
+        "siding keys b-4k7q --if-screen 5f3a 'rm -rf' Right ' ~' Enter",
+        "siding keys b-4k7q ls C-c 'rm -rf ~' Enter",
+        "siding keys b-4k7q ls Enter 'rm -rf ~' Enter",
+        "siding input b-4k7q rm -- -rf '~'",
+        "siding input b-4k7q --no-newline 'rm -rf ~'",
+    ] {
+        assert_finding(text, GuardVerdict::Ask, "rm-root");
+    }
+    for text in [
+        "siding keys b-4k7q y Enter --wait-for input",
+        "siding keys b-4k7q 'print(\"x\")' Enter --timeout 5s",
+        "siding keys b-4k7q Down Down C-c click:3,4",
+        "siding keys 'rm -rf ~'",
+        "siding input b-4k7q --file answers.txt --eof",
+        "siding screen b-4k7q --at 100",
+        "siding attach b-4k7q --detach-keys 'C-a d'",
+        "siding answer b-4k7q",
+    ] {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+    assert_finding("siding run --pty --size 100x30 -- rm -rf ~", GuardVerdict::Deny, "rm-root");
+}
+
 #[test]
 fn a_nested_text_that_begins_with_an_assignment_is_judged() {
     for text in [
