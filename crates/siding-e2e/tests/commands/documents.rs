@@ -53,6 +53,11 @@ fn the_commands_of_the_page_of_metrics_work() {
 }
 
 #[test]
+fn the_commands_of_the_page_of_terminals_work() {
+    assert_commands_work("docs/terminals.md");
+}
+
+#[test]
 fn the_commands_of_the_page_of_the_timeline_work() {
     assert_commands_work("docs/timeline.md");
 }

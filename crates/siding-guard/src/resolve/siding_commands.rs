@@ -186,7 +186,8 @@ fn typed_text(word: &str) -> String {
         Ok(KeyInput::Mouse(_)) => return String::new(),
         Ok(KeyInput::Text(_)) | Err(_) => return word.to_owned(),
     };
-    if press.modifiers.control || press.code == KeyCode::Enter {
+    let is_enter = matches!(press.code, KeyCode::Enter | KeyCode::KeypadEnter);
+    if press.modifiers.control || is_enter {
         return "\n".to_owned();
     }
     if let KeyCode::Char(c) = press.code { c.to_string() } else { String::new() }

@@ -11,8 +11,9 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
 use siding_model::terminal::{
-    KeysRefusal, LeaseEvent, PromptEvidence, QueryReply, ReaderFact, TerminalEvent, TerminalFacts,
-    TerminalInput, TerminalSize, TerminalState, TerminalUser, format_cursor_position,
+    KeysRefusal, LeaseEvent, PromptEvidence, QueryReply, ReaderFact, ReturnReason, TerminalEvent,
+    TerminalFacts, TerminalInput, TerminalSize, TerminalState, TerminalUser,
+    format_cursor_position,
 };
 use siding_terminal::{TerminalHistory, TerminalReplay};
 
@@ -181,7 +182,14 @@ impl TaskSupervisor {
     pub(super) fn return_idle_terminal(&mut self, now: MonotonicMs) {
         let Some(terminal) = &mut self.terminal else { return };
         let event = terminal.lease.expire(now);
+        let has_lease = terminal.lease.ends_at().is_some();
         self.record_lease_events(event.as_slice(), now, "");
+        // The connection of a person who typed when the previous shim was killed ended with it.
+        let state = self.task.state().terminal.as_ref();
+        if !has_lease && state.is_some_and(|state| state.taken_since.is_some()) {
+            let returned = LeaseEvent::Returned { reason: ReturnReason::Detached, held_ms: 0 };
+            self.record_lease_events(&[returned], now, "");
+        }
     }
 
     /// Records changes of the lease. `by` is the name of the client that has taken it.
