@@ -42,12 +42,18 @@ impl ValueKind {
     fn of_argument(command: &str, arg: &Arg) -> Option<Self> {
         let value_name = arg.get_value_names().and_then(|names| names.first())?.as_str();
         match (command, arg.get_id().as_str(), value_name) {
-            ("stop" | "extend" | "input" | "release", "id" | "ids", "ID") => {
-                Some(Self::RunningTasks)
-            }
-            ("output" | "show" | "wait" | "why" | "resume" | "ack", "id" | "ids", "ID") => {
-                Some(Self::Tasks)
-            }
+            (
+                "stop" | "extend" | "input" | "release" | "keys" | "attach" | "answer",
+                "id" | "ids",
+                "ID",
+            ) => Some(Self::RunningTasks),
+            (
+                "output" | "show" | "wait" | "why" | "resume" | "ack" | "screen",
+                "id" | "ids",
+                "ID",
+            ) => Some(Self::Tasks),
+            // Keys of a terminal.
+            ("keys", "keys", "KEY") => None,
             ("rm", "ids", "ID") => Some(Self::EndedTasks),
             ("show", "what", "ID|FILE") => Some(Self::Tasks),
             ("close", "id", "ID") | (_, "session", _) | ("agent", "resume", _) => {
@@ -202,13 +208,22 @@ mod tests {
                 "siding wait ids",
                 "siding why id",
                 "siding notices ack ids",
+                "siding screen id",
                 "siding workflow resume id",
                 "siding workflow show what",
             ]
         );
         assert_eq!(
             with_kind(ValueKind::RunningTasks),
-            ["siding input id", "siding stop ids", "siding extend id", "siding release id"]
+            [
+                "siding input id",
+                "siding keys id",
+                "siding attach id",
+                "siding answer id",
+                "siding stop ids",
+                "siding extend id",
+                "siding release id",
+            ]
         );
         assert_eq!(with_kind(ValueKind::EndedTasks), ["siding rm ids"]);
         assert_eq!(
