@@ -22,6 +22,7 @@ mod emulator;
 mod history;
 mod interpreter;
 mod live;
+mod notice;
 mod replay;
 mod restore;
 mod saved_state;
@@ -38,6 +39,7 @@ pub use history::TerminalHistory;
 pub use live::{
     IDLE_MS, LiveScreen, LiveTerminal, LiveTerminalError, TerminalCondition, TerminalWaitEnd,
 };
+pub use notice::show_screens_in_notices;
 pub use replay::TerminalReplay;
 pub use screen::{CursorShape, Screen, ScreenCursor, StyledRun};
 pub use text::{format_changes, format_screen};

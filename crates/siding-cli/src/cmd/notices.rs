@@ -19,6 +19,7 @@ use siding_core::sys::descriptor;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
 use siding_model::text::one_line;
+use siding_terminal::show_screens_in_notices;
 
 pub(crate) use notifier::{BellTarget, PersonNotifier};
 
@@ -112,6 +113,7 @@ impl Args {
         };
         let mut printer = NoticePrinter {
             args: &self,
+            root: &root,
             outbox: &outbox,
             at_terminal,
             acknowledges,
@@ -170,6 +172,7 @@ impl Args {
 /// them at a terminal.
 struct NoticePrinter<'a> {
     args: &'a Args,
+    root: &'a StateDir,
     outbox: &'a Outbox<'a>,
     /// Whether a person reads the text at a terminal.
     at_terminal: bool,
@@ -188,7 +191,8 @@ struct NoticePrinter<'a> {
 impl NoticePrinter<'_> {
     fn print_once(&mut self) -> Result<(), Failure> {
         let _keeps_alive = self.lock_delivery()?;
-        let pending = self.outbox.pending()?;
+        let mut pending = self.outbox.pending()?;
+        show_screens_in_notices(self.root, &mut pending.notices);
         let reader = self.deliver(&pending)?;
         if pending.notices.is_empty() {
             self.report_empty();
@@ -222,10 +226,11 @@ impl NoticePrinter<'_> {
         let mut tasks: Option<Vec<TaskId>> = None;
         loop {
             let delivery_lock = self.lock_delivery()?;
-            let pending = match &tasks {
+            let mut pending = match &tasks {
                 None => self.outbox.pending()?,
                 Some(tasks) => self.outbox.pending_for(tasks)?,
             };
+            show_screens_in_notices(self.root, &mut pending.notices);
             let reader = self.deliver(&pending)?;
             drop(delivery_lock);
             follower.schedule_later(&pending);

@@ -57,7 +57,8 @@ impl<'r> NewNotices<'r> {
                 Err(NoticesError::Busy { .. }) => continue,
                 turn => turn?,
             };
-            let PendingNotices { notices: found, .. } = outbox.pending()?;
+            let PendingNotices { notices: mut found, .. } = outbox.pending()?;
+            siding_terminal::show_screens_in_notices(root, &mut found);
             turns.push(delivery_lock);
             notices.extend(found);
         }
