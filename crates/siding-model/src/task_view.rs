@@ -24,9 +24,7 @@ use crate::process::UnixMs;
 use crate::record::{OutputGap, StopReport};
 
 pub use remote_view::FetchView;
-pub use screen_view::{
-    ScreenColors, ScreenCursorView, ScreenModesView, ScreenRun, ScreenView,
-};
+pub use screen_view::{ScreenColors, ScreenCursorView, ScreenModesView, ScreenRun, ScreenView};
 pub use terminal_view::TerminalView;
 pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 

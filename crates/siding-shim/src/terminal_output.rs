@@ -37,8 +37,8 @@ impl TerminalOutput {
         (!self.is_hung_up).then(|| self.master.as_fd())
     }
 
-    /// Returns whether the terminal passes on whole lines and does not echo them, as programs request
-    /// for a secret.
+    /// Returns whether the terminal passes on whole lines and does not echo them, as programs
+    /// request for a secret.
     pub(crate) fn asks_for_secret(&self) -> bool {
         pty::echo_modes(&self.master).is_ok_and(|modes| modes.is_canonical && !modes.echoes)
     }

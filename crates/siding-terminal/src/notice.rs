@@ -12,8 +12,8 @@ use crate::screen::Screen;
 /// Maximum number of rows in a notice.
 const NOTICE_ROWS: usize = 12;
 
-/// Replaces the excerpt of the output by the last rows of the screen, in each notice that a terminal
-/// was given back. Where the screen cannot be computed, the notice stays as it is.
+/// Replaces the excerpt of the output by the last rows of the screen, in each notice that a
+/// terminal was given back. Where the screen cannot be computed, the notice stays as it is.
 pub fn show_screens_in_notices(root: &StateDir, notices: &mut [NoticeView]) {
     for notice in notices {
         if notice.status == NoticeStatus::TerminalReturned

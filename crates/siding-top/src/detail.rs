@@ -135,8 +135,8 @@ impl Detail {
         }
     }
 
-    /// Returns the screen that the output tab shows; `None` for a task without a terminal, and while
-    /// the output is paused: its lines are then shown, which can be scrolled and searched.
+    /// Returns the screen that the output tab shows; `None` for a task without a terminal, and
+    /// while the output is paused: its lines are then shown, which can be scrolled and searched.
     pub(crate) fn shown_screen(&self) -> Option<&Screen> {
         self.screen.as_ref().filter(|_| self.output.is_following())
     }

@@ -22,8 +22,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 
 /// Writes to the standard input of a task that was started with `--stdin pipe` or `--pty`.
 ///
-/// A terminal receives the bytes as typed keys: Enter after a text, and Ctrl-D for --eof. It refuses
-/// them as it refuses `siding keys`, while a person types or a program asks for a secret.
+/// A terminal receives the bytes as typed keys: Enter after a text, and Ctrl-D for --eof. It
+/// refuses them as it refuses `siding keys`, while a person types or a program asks for a secret.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// Do not add a newline or Enter to the text
     #[arg(long, requires = "text")]
     no_newline: bool,
-    /// Close the input: the task reads end of file after what was written. A terminal receives Ctrl-D
-    /// and stays open
+    /// Close the input: the task reads end of file after what was written. A terminal receives
+    /// Ctrl-D and stays open
     #[arg(long)]
     eof: bool,
     /// Print the result as JSON
@@ -62,8 +62,8 @@ pub(crate) struct Args {
 pub(super) struct InputView {
     /// The complete id of the task.
     task_id: TaskId,
-    /// Number of bytes written to the task's input pipe or terminal; the task may not have read them
-    /// yet.
+    /// Number of bytes written to the task's input pipe or terminal; the task may not have read
+    /// them yet.
     written_bytes: u64,
     /// Whether the input was closed after the write, because `--eof` was given. A terminal has
     /// received Ctrl-D instead, which is not counted.

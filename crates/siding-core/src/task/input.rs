@@ -30,8 +30,8 @@ pub enum InputError {
         /// The id of the task that has ended.
         id: TaskId,
     },
-    /// The task was started without an input pipe: its input is `/dev/null`, its terminal, or a file
-    /// or pipe of its caller.
+    /// The task was started without an input pipe: its input is `/dev/null`, its terminal, or a
+    /// file or pipe of its caller.
     #[error(
         "task {id} has no input pipe: it reads /dev/null, its terminal, or a file of its caller"
     )]

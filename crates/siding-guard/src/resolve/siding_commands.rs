@@ -1,4 +1,5 @@
-//! Resolves calls of siding itself, whose commands may run a command line, or type one into a shell.
+//! Resolves calls of siding itself, whose commands may run a command line, or type one into a
+//! shell.
 
 use siding_model::terminal::{KeyCode, KeyInput, parse_key};
 
@@ -179,7 +180,8 @@ fn queue_typed_text(
 }
 
 /// Returns the text that a word of `siding keys` types. A key with Ctrl, such as C-c or C-u, begins
-/// a line; any other key without a character is left out, so that it cannot hide the words around it.
+/// a line; any other key without a character is left out, so that it cannot hide the words around
+/// it.
 fn typed_text(word: &str) -> String {
     let press = match parse_key(word) {
         Ok(KeyInput::Key(press)) => press,

@@ -16,14 +16,14 @@ pub struct TerminalView {
     /// the end.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub taken_since: Option<String>,
-    /// Whether the task shows the alternate screen, as full-screen programs do; null in lists, which
-    /// do not compute the screen.
+    /// Whether the task shows the alternate screen, as full-screen programs do; null in lists,
+    /// which do not compute the screen.
     pub alternate: Option<bool>,
 }
 
 impl TerminalView {
-    /// Returns the view of a task's terminal, without the facts that only the screen has; `None` for a
-    /// task without a terminal. `now` is the present time on the clock of the task's times.
+    /// Returns the view of a task's terminal, without the facts that only the screen has; `None` for
+    /// a task without a terminal. `now` is the present time on the clock of the task's times.
     #[must_use]
     pub fn from_state(state: &TaskState, now: MonotonicMs, wall: UnixMs) -> Option<Self> {
         let terminal = state.terminal.as_ref()?;

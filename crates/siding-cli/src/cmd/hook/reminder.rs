@@ -118,10 +118,9 @@ pub(super) fn build_answer<'c>(
 fn tasks_reported_running(news: Option<&NewNotices<'_>>) -> Vec<TaskId> {
     let notices = news.map(NewNotices::notices).unwrap_or_default().iter();
     let says_it_runs = |kind| match kind {
-        NoticeKind::Lingering
-        | NoticeKind::Stalled
-        | NoticeKind::Ready
-        | NoticeKind::Terminal => true,
+        NoticeKind::Lingering | NoticeKind::Stalled | NoticeKind::Ready | NoticeKind::Terminal => {
+            true
+        }
         NoticeKind::Ended | NoticeKind::Limit | NoticeKind::Matched | NoticeKind::Expiring => false,
     };
     notices.filter(|notice| says_it_runs(notice.kind)).map(|notice| notice.task_id).collect()
