@@ -37,7 +37,7 @@ const fn row(
 
 /// If several rows have the same words, siding suggests the first one whose replacement accepts the
 /// remaining words of the command line.
-const FAMILIAR_WORDS: [FamiliarWords; 49] = [
+const FAMILIAR_WORDS: [FamiliarWords; 50] = [
     row("log", "output", "ID", "prints the output of a task"),
     row("cat", "output --all", "ID", "prints the output from its beginning"),
     row("less", "output --all", "ID", "prints the output from its beginning"),

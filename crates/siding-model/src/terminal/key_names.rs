@@ -112,7 +112,9 @@ pub enum KeyError {
     #[error("an empty word types nothing; write a key such as `Enter` or `C-c`, or a text")]
     Empty,
     /// The word is another program's spelling of a key.
-    #[error("`{word}` is not a key name; write `{key}` for the key, or set `literal` to type the text")]
+    #[error(
+        "`{word}` is not a key name; write `{key}` for the key, or set `literal` to type the text"
+    )]
     ForeignSpelling {
         /// The rejected word as it was passed, not escaped.
         word: String,

@@ -205,10 +205,9 @@ impl ExecutorChoice {
             TaskStdin::Pipe | TaskStdin::Inherit(_) if self.settings.slurm.is_some() => {
                 Err(RunError::JobInput { executor: self.name.clone() })
             }
-            TaskStdin::Null
-            | TaskStdin::Pipe
-            | TaskStdin::Inherit(_)
-            | TaskStdin::Terminal(_) => Ok(()),
+            TaskStdin::Null | TaskStdin::Pipe | TaskStdin::Inherit(_) | TaskStdin::Terminal(_) => {
+                Ok(())
+            }
         }
     }
 }
