@@ -22,8 +22,8 @@ use crate::style::{pen_style, push_style};
 
 /// Private-use character that vt100 stores for U+FFFD, which it would not draw.
 pub(crate) const REPLACEMENT_STAND_IN: char = '\u{10fffd}';
-/// Selector that shows the preceding character as an emoji, which may make it wide.
-const EMOJI_SELECTOR: char = '\u{fe0f}';
+/// Selectors that show the preceding character as text or as an emoji.
+const PRESENTATION_SELECTORS: [char; 2] = ['\u{fe0e}', '\u{fe0f}'];
 /// Size of the queue at which it is passed to vt100, in bytes.
 const MAX_QUEUED_BYTES: usize = 16 << 10;
 /// Largest number of columns. Bounds the memory and keeps vt100's arithmetic far from overflow.
@@ -194,18 +194,12 @@ impl Interpreter {
     }
 
     fn draw_combining(&mut self, c: char) {
-        if c == EMOJI_SELECTOR {
-            let (row, column) = self.cursor();
-            let before = column.checked_sub(1);
-            let base = before.and_then(|before| self.grid.screen().cell(row, before));
-            // At the margin, vt100 would move the widened character to the next row, and loses it
-            // or panics if this scrolls or if there is only one column. A character that is wide
-            // already would become narrow in some sequences of selectors.
-            if column >= self.size().columns || base.is_none_or(vt100::Cell::is_wide_continuation) {
-                return;
-            }
+        // As in xterm, a selector does not change the width of a character. vt100 would change it:
+        // at the margin it then moves the character to the next row, and loses it or panics if this
+        // scrolls or if there is only one column.
+        if !PRESENTATION_SELECTORS.contains(&c) {
+            self.queued.push(c);
         }
-        self.queued.push(c);
     }
 
     /// Moves the cursor by rows, up to a margin unless the cursor is beyond it already. Returns the

@@ -58,9 +58,12 @@ impl Args {
         let task = Task::find(&root, &self.id, false)?;
         let id = task.dir.id();
         check_task(&task)?;
-        if self.steal && !caller::is_person_by_settings() {
-            return Err(Failure::new("--steal: only a person may take a terminal from others")
-                .with_hint(format!("`siding screen {id}` shows it")));
+        // A program that acts for an agent would bypass the lease of a person and the refusal of
+        // secrets.
+        if !self.read_only && !caller::is_person_by_settings() {
+            return Err(Failure::new("only a person may type through `siding attach`").with_hint(
+                format!("`siding keys {id}` types for an agent; --read-only only watches"),
+            ));
         }
         let options = AttachmentOptions {
             requester: "siding attach",

@@ -30,7 +30,7 @@ Examples:
   siding input b-4k7q yes                   the line `yes`
   siding input b-4k7q --no-newline y        one character
   siding input b-4k7q --file answers.txt    a file as it is; `-` is stdin
-  siding input b-4k7q --eof                 close the input; Ctrl-D to a terminal
+  siding input b-4k7q --eof                 close the input (Ctrl-D)
   siding input b-4k7q last line --eof       write, then close
 
 Words are joined by spaces. Fails if the task does not read for 10 s.")]

@@ -42,7 +42,11 @@ fn the_end_of_the_leader_hangs_up_its_terminal() {
     assert_eq!(task.wait_outcome(), json!({"kind": "exited", "code": 3}));
     task.expect_closed();
 
-    let detached = ["run", "--pty", "--json", "--", "setsid sleep 300 & exit 4"];
+    // The shell exits once the process has left its session: before that, the process would receive
+    // the SIGHUP as well.
+    let text = "setsid sh -c ': > detached; exec sleep 300' & \
+                until test -e detached; do sleep 0.01; done; exit 4";
+    let detached = ["run", "--pty", "--json", "--", text];
     let done = sandbox.siding(&detached).run().expect_code(4);
     let task = TerminalTask::from_view(&sandbox, &done.json());
     eventually("only the detached process is left", || task.members().len() == 1);

@@ -103,12 +103,16 @@ fn a_killed_holder_is_not_missed() {
     finish_flow(&sandbox, &task);
 }
 
+/// The kernel sends SIGHUP only to the leader of the session, and a shell runs its trap when the
+/// foreground command has ended, so the command is short.
+const HANGUP_TRAP: &str = "trap ': > hangup; exit 9' HUP; echo up; while :; do sleep 0.02; done";
+
 /// Without a holder, the death of the shim hangs up the terminal, as the closing of a window does.
 /// This end is recorded, and nothing is left.
 #[test]
 fn the_death_of_holder_and_shim_hangs_up_the_terminal() {
     let sandbox = sandbox();
-    let task = TerminalTask::start(&sandbox, "trap ': > hangup; exit 9' HUP; echo up; sleep 300");
+    let task = TerminalTask::start(&sandbox, HANGUP_TRAP);
     task.wait_for_output("up");
     kill_and_wait(task.holder());
     kill_and_wait(task.shim());

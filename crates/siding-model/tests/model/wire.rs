@@ -169,6 +169,11 @@ fn the_protocol_tags_are_pinned() {
             "extend",
             "input_written",
             "close_stdin",
+            "terminal_write",
+            "terminal_resize",
+            "terminal_take",
+            "terminal_return",
+            "terminal",
             "why",
             "usage",
             "ping"
@@ -177,6 +182,18 @@ fn the_protocol_tags_are_pinned() {
     let messages = messages().iter().map(|message| json!(message)).collect();
     assert_eq!(
         words(messages, "say"),
-        ["record", "output", "why", "usage", "done", "refused", "cannot_start"]
+        [
+            "record",
+            "output",
+            "why",
+            "usage",
+            "terminal",
+            "terminal_written",
+            "keys_refused",
+            "output_differs",
+            "done",
+            "refused",
+            "cannot_start"
+        ]
     );
 }
