@@ -40,6 +40,7 @@ mod shell_command;
 mod splice_store;
 mod stall;
 mod start;
+mod start_leader;
 mod takeover;
 mod task_context;
 mod task_record;

@@ -8,28 +8,25 @@ use std::ffi::CString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use siding_core::net::policy;
 use siding_core::output::SpanWriter;
-use siding_core::processes::cgroup::{self, TaskGroup};
+use siding_core::processes::cgroup;
 use siding_core::processes::siding_process;
 use siding_core::store::journal_file::JournalFile;
 use siding_core::store::{StateDir, TaskDir, task_files};
 use siding_core::sys::process::ProcessTitle;
 use siding_core::sys::signals::SignalFd;
-use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{birthmark, clock, descriptor, file, pidfd, process, procfs, unix_socket};
 use siding_core::task::launch::{ShimFds, TaskPayload};
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;
-use siding_model::limits::OnLimit;
-use siding_model::process::{BootId, LeaderRef, ProcRef};
+use siding_model::process::{BootId, ProcRef};
 use siding_model::protocol::ShimMessage;
 use siding_model::record::{AcceptedTask, NEWEST_FORMAT, Record};
 use siding_model::signal::Signal;
-use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{StdinMode, TaskSpec};
 
 use crate::clients::{Client, Clients};
 use crate::event_loop::TaskSet;
@@ -42,14 +39,11 @@ use crate::output_pump::OutputPump;
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
 use crate::readiness::ReadinessProbe;
-use crate::shell_bypass::DirectExec;
-use crate::shell_command::{LeaderReporter, ShellCommand, move_high};
+use crate::shell_command::{LeaderReporter, move_high};
+use crate::start_leader::{LeaderSurroundings, format_spawn_error, start_leader};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 use crate::terminal::TaskTerminal;
-
-/// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// A failed step of a start, a takeover or an adoption, or of the start of a host supervisor.
 /// [`Self::to_message`] reports it to the starter of the shim or supervisor.
@@ -230,15 +224,15 @@ const SPARE_FDS: usize = 6;
 
 /// The descriptors that the leader inherits, and the shim's end of the leader's input.
 #[derive(Debug)]
-struct StdioPipes {
-    stdin: OwnedFd,
+pub(crate) struct StdioPipes {
+    pub(crate) stdin: OwnedFd,
     /// The write end of the output FIFO, for the task's descriptor 1 and usually also 2.
-    stdout: OwnedFd,
+    pub(crate) stdout: OwnedFd,
     /// The write end of the FIFO for the task's descriptor 2, if that is separate.
-    stderr: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
     /// Read ends of the output FIFOs. The task inherits them, so that a process that keeps them
     /// open gets no SIGPIPE when the shim dies.
-    fifo_keepalives: Vec<OwnedFd>,
+    pub(crate) fifo_keepalives: Vec<OwnedFd>,
     /// The shim's write end of the input FIFO, which keeps the task's input open; `None` if the
     /// input is not a pipe of siding's.
     input_writer: Option<OwnedFd>,
@@ -449,112 +443,4 @@ impl PreparedTask {
         failpoints::pause_at("running");
         TaskSet::new(vec![supervisor], shim.signals)
     }
-}
-
-/// The descriptors that the leader inherits, and its marks.
-struct LeaderSurroundings<'a> {
-    pipes: &'a StdioPipes,
-    terminal: Option<&'a TaskTerminal>,
-    proxy: Option<&'a OwnedFd>,
-    /// Whether the leader can get a birthmark.
-    can_mark: bool,
-}
-
-impl LeaderSurroundings<'_> {
-    /// Returns the descriptors that become 0, 1 and 2 in the leader.
-    fn stdio(&self) -> [BorrowedFd<'_>; 3] {
-        if let Some(terminal) = self.terminal {
-            return [terminal.slave(); 3];
-        }
-        let StdioPipes { stdin, stdout, stderr, .. } = self.pipes;
-        [stdin.as_fd(), stdout.as_fd(), stderr.as_ref().unwrap_or(stdout).as_fd()]
-    }
-}
-
-/// Starts the leader. Returns the leader's identity, and the reporter for its end.
-fn start_leader(
-    task: &TaskState,
-    environment: &[CString],
-    surroundings: &LeaderSurroundings<'_>,
-) -> io::Result<(LeaderRef, LeaderReporter)> {
-    let spec = &task.spec;
-    let LeaderSurroundings { pipes, proxy, can_mark, .. } = surroundings;
-    let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
-        io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
-    })?;
-    // The group is recorded already, so that a takeover finds the processes in it. If the group
-    // cannot be created, the task runs without one.
-    let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
-    if let Some(group) = &group {
-        set_memory_limit(spec, group.as_fd());
-    }
-    let confinement =
-        policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
-    let start = |program: &Program,
-                 environment: &[CString],
-                 script: Option<&ShellCommand>|
-     -> io::Result<LeaderRef> {
-        let mut inherited: Vec<_> = pipes.fifo_keepalives.iter().map(AsFd::as_fd).collect();
-        inherited.extend(script.map(ShellCommand::descriptor));
-        let pid = spawn::spawn_leader(&Leader {
-            program,
-            environment,
-            cwd: cwd.as_fd(),
-            stdio: surroundings.stdio(),
-            controls_terminal: surroundings.terminal.is_some(),
-            inherited_fds: &inherited,
-            birthmark: can_mark.then(|| spec.task_id.birthmark()),
-            cgroup: group.as_ref().map(AsFd::as_fd),
-            net_sandbox: confinement.as_ref(),
-        })?;
-        // The leader exists, because this shim has not reaped it yet, but /proc may be unreadable,
-        // for example because no descriptor is free.
-        Ok(procfs::identify(pid).map_or(LeaderRef::Unidentified { pid }, LeaderRef::from))
-    };
-    if let Some(DirectExec { path, argv, environment }) = DirectExec::for_task(spec, environment) {
-        let program = Program::at_path(&path, &argv).map_err(io::Error::other)?;
-        // If the program cannot be executed, bash runs the text, or reports the error in its own
-        // words.
-        if let Ok(leader) = start(&program, &environment, None) {
-            return Ok((leader, LeaderReporter::Direct));
-        }
-    }
-    let path = environment.iter().find_map(|variable| variable.to_bytes().strip_prefix(b"PATH="));
-    let path = path.unwrap_or(DEFAULT_PATH.as_bytes());
-    let program = |argv: &[String]| Program::new(argv, path).map_err(io::Error::other);
-    match &spec.command {
-        TaskCommand::Shell { text, shell } => {
-            let script = ShellCommand::new(text)?;
-            let program = program(&script.argv(shell, text))?;
-            let leader = start(&program, environment, Some(&script))?;
-            Ok((leader, LeaderReporter::Shell(script)))
-        }
-        TaskCommand::Argv { argv } => {
-            Ok((start(&program(argv)?, environment, None)?, LeaderReporter::Silent))
-        }
-    }
-}
-
-/// Sets the memory limit of the task's control group, for a task that must be stopped at its limit.
-/// If that fails, the resource monitor enforces the limit.
-fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
-    if spec.limits.memory > 0 && spec.limits.on_limit == OnLimit::Stop {
-        let _best_effort =
-            cgroup::GroupMemory::at_dir(group).map(|memory| memory.set_limit(spec.limits.memory));
-    }
-}
-
-/// Returns the text of an error of [`start_leader`]. An error with an errno gets the name of the
-/// program.
-fn format_spawn_error(spec: &TaskSpec, error: &io::Error) -> String {
-    // An error without an errno already has a text for the user; an errno usually comes from
-    // execve(2).
-    if error.raw_os_error().is_none() {
-        return error.to_string();
-    }
-    let program = match &spec.command {
-        TaskCommand::Shell { shell, .. } => shell,
-        TaskCommand::Argv { argv } => argv.first().map_or("", String::as_str),
-    };
-    format!("`{program}`: {error}")
 }

@@ -257,9 +257,8 @@ impl<'r> Follower<'r> {
         let Some(state) = &self.state else { return Ok(false) };
         let (is_closed, is_live) = (state.closed.is_some(), state.is_live());
         if !self.is_accepted {
-            let message = RemoteMessage::Accepted { at: state.started, wall: state.started_wall };
-            let stdin = state.spec.stdin;
-            self.queue(&message)?;
+            let (at, wall, stdin) = (state.started, state.started_wall, state.spec.stdin);
+            self.queue(&RemoteMessage::Accepted { at, wall })?;
             self.is_accepted = true;
             if stdin == StdinMode::Pipe {
                 self.input = Some(InputWriter::new(self.root, self.program, self.watch.id()));
