@@ -40,7 +40,7 @@ pub(crate) const SECOND_INTERRUPT_NOTE: &str =
 /// The note about a command that continues after two Ctrl-C.
 const IGNORED_INTERRUPTS_NOTE: &str = "the command ignores Ctrl-C; another Ctrl-C stops it with \
                                        everything that it started";
-/// Most typed bytes that are read at once.
+/// Maximum number of typed bytes in one read.
 const TYPED_BYTES: usize = 1024;
 
 /// Returns the hint that Ctrl-B moves the command to the background.
@@ -135,14 +135,14 @@ pub(crate) struct TerminalCaller<'f> {
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
     must_take: bool,
-    /// What the terminal showed when this process was suspended; `None` in the foreground.
+    /// Content of the terminal when this process was suspended; `None` in the foreground.
     suspended: Option<SuspendedScreen>,
     /// Number of shims that have replaced the first one.
     reconnects: u32,
     last_signal: Option<Signal>,
 }
 
-/// What a terminal showed when this process was suspended.
+/// The content of a terminal when this process was suspended.
 #[derive(Debug)]
 enum SuspendedScreen {
     /// Lines of output, with these modes.

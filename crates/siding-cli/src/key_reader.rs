@@ -22,7 +22,7 @@ pub(crate) const KEYBOARD_SIGNALS: [Signal; 4] =
 const SCREEN_RESET: &str =
     "\x18\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?2004l\x1b[m\r\n";
 
-/// What the keys of a terminal do while they are read one by one.
+/// The effect of a terminal's keys while they are read one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyKind {
     /// Keys such as Ctrl-C remain signals, and unread input is discarded at the end.

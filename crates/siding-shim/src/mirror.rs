@@ -70,7 +70,7 @@ pub(crate) struct Mirror {
     waiting_fetch: Option<WaitingFetch>,
     /// The clients whose requests were forwarded, each with the number of its request.
     forwarded: Vec<(u64, ClientId)>,
-    /// The clients whose stop could not be forwarded, each with the time at which it is told so.
+    /// The clients whose stop could not be forwarded, each with the time at which it learns this.
     delayed_stops: Vec<(MonotonicMs, ClientId)>,
     /// Whether this process was told to exit. The remote task continues, and the next command starts
     /// another mirror.

@@ -9,7 +9,7 @@ use siding_model::terminal::{QueryScanner, TerminalQuery};
 /// Most bytes that are moved in one step: the largest size of the FIFO while data flows.
 const MAX_STEP_BYTES: usize = 256 << 10;
 /// Size of the buffer through which output is copied if the kernel cannot move it. The line
-/// discipline passes at most as many bytes at once.
+/// discipline passes at most as many bytes in one read.
 const COPY_BYTES: usize = 4096;
 /// Maximum number of queries that are answered together. A program waits for the reply to its query,
 /// so more of them are no questions, but the content of a file for example.

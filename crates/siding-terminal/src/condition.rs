@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::screen::Screen;
 
-/// What a condition starts with.
+/// The start of a condition.
 const PREFIX: &str = "screen:";
 
 /// The condition `screen:REGEX`. The expression is searched in the rows, which are joined by

@@ -28,7 +28,7 @@ use crate::screen::Screen;
 /// Time without output after which a terminal is idle, in milliseconds.
 pub const IDLE_MS: u64 = 500;
 /// First and longest pause between two looks at the processes of a task, in milliseconds: the kernel
-/// notifies nobody when a process begins to read its terminal.
+/// sends no notification when a process begins to read its terminal.
 const LOOK_PAUSE_MS: (u64, u64) = (5, 50);
 /// Time for which the local copy of a remote output may lag behind, in milliseconds.
 const COPY_TIMEOUT_MS: u64 = 10_000;

@@ -17,7 +17,7 @@ const CHECKPOINT_INTERVAL_BYTES: u64 = 1 << 20;
 const CHECKPOINT_SEARCH_BYTES: u64 = 4 << 10;
 /// Maximum length of siding's own line at the end of the output, in bytes.
 const MAX_SIDING_LINE_BYTES: u64 = 4 << 10;
-/// What siding's own line begins with.
+/// The start of siding's own line.
 const SIDING_LINE_START: &[u8] = b"[siding] ";
 
 /// A terminal that follows the output file of a task.

@@ -23,7 +23,7 @@ const DEFAULT_DETACH_KEYS: &str = "C-\\ C-\\";
 
 /// Connects this terminal with the terminal of a task.
 ///
-/// Shows the task's screen at once, and passes on every key except the detach keys. The task's
+/// Shows the task's screen immediately, and passes on every key except the detach keys. The task's
 /// terminal takes the size of this one. While a person types, an agent's keys are refused. The task
 /// continues after a detach, and after the loss of this terminal.
 #[derive(Debug, clap::Args)]

@@ -96,7 +96,7 @@ pub fn start(
 
 /// Runs in the holder.
 extern "C" fn run_holder(args: *mut c_void) -> c_int {
-    // SAFETY: `start` passes a `HolderArgs` that nobody changes or frees. Until `ready` is closed,
+    // SAFETY: `start` passes a `HolderArgs` that is never changed or freed. Until `ready` is closed,
     // the shim's thread waits, so errno may be used.
     let uid = unsafe {
         let args = &*args.cast::<HolderArgs>();

@@ -1,4 +1,4 @@
-//! What a person learns while a stop takes its time.
+//! The text for a person while a stop takes long.
 
 use std::time::Duration;
 

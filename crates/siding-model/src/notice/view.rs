@@ -304,7 +304,7 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     // did not select. For a remote agent the output is added nevertheless, because it may hold the
     // context of the agent's question.
     let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
-    // What the output shows while a person types is not the business of the agent.
+    // Output that appears while a person types is not meant for the agent.
     let is_taken = matches!(news, NoticeEvent::Terminal { is_taken: true, .. });
     let output = if is_all || is_taken { "" } else { output };
     let mut text = news.headline().map(|head| shorten_text(&head, room)).unwrap_or_default();

@@ -98,7 +98,7 @@ impl MirrorContext<'_> {
 /// The effect of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MirrorAction {
-    /// Append the records at once.
+    /// Append the records in one step.
     Record(Vec<Record>),
     /// Record an event on which the mirror has decided; with a summary if it ends the task.
     RecordEvent(TaskEvent),

@@ -22,7 +22,7 @@ pub struct TerminalFacts {
     pub output_bytes: u64,
     /// The present size.
     pub size: TerminalSize,
-    /// What the terminal does with typed characters, and the process that waits for them.
+    /// The treatment of typed characters, and the process that waits for them.
     pub input: TerminalInput,
     /// Whether the kernel does not let siding see what a process in the foreground waits for, so
     /// that it may wait for input although `input` names no reader.

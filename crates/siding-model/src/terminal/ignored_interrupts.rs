@@ -87,8 +87,8 @@ impl IgnoredInterrupts {
         is_due
     }
 
-    /// Processes the requested state of the terminal. Returns whether the person must be told that
-    /// the next Ctrl-C stops the command.
+    /// Processes the requested state of the terminal. Returns whether the person must learn that the
+    /// next Ctrl-C stops the command.
     pub fn on_facts(&mut self, facts: &TerminalFacts) -> bool {
         if self.state != InterruptState::Checking {
             return false;

@@ -1,4 +1,4 @@
-//! What the terminal of a task expects as input, and why keys are refused.
+//! The input that the terminal of a task expects, and the reasons why keys are refused.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub enum AwaitedInput {
     Secret,
 }
 
-/// What the screen shows, as evidence for a password prompt.
+/// The parts of the screen that are evidence for a password prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PromptEvidence {
     /// Whether the last line of the output looks like a password prompt.

@@ -166,7 +166,7 @@ pub struct QueryScanner {
 }
 
 impl QueryScanner {
-    /// Scans the next bytes of the output, of which the first one has the offset `base`. Calls
+    /// Scans the next bytes of the output. The first byte has the offset `base`. Calls
     /// `on_query` with each query that these bytes complete, and with the offset after its last
     /// byte.
     pub fn scan(&mut self, bytes: &[u8], base: u64, on_query: &mut dyn FnMut(TerminalQuery, u64)) {

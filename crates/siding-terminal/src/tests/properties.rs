@@ -12,7 +12,7 @@ fn assert_same(left: &Emulator, right: &Emulator) {
     assert_eq!(left.scrollback(SCROLLBACK_ROWS), right.scrollback(SCROLLBACK_ROWS));
 }
 
-/// What a person sees of a screen, and the modes for keys.
+/// The visible parts of a screen, and the modes for keys.
 fn visible_parts(screen: &Screen) -> impl PartialEq + std::fmt::Debug + use<> {
     let rows = 0..screen.rows().len();
     let runs: Vec<_> = rows.map(|row| screen.runs(row).to_vec()).collect();

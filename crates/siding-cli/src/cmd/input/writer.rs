@@ -11,10 +11,10 @@ use crate::failure::Failure;
 
 /// The name under which the journal records the writer, as for a stop.
 const REQUESTER: &str = "user";
-/// What the key Enter sends. A terminal that passes on lines makes a newline of it (`ICRNL`,
+/// The bytes of the key Enter. A terminal that passes on lines makes a newline of it (`ICRNL`,
 /// termios(3)), and a program that reads single keys expects it.
 const ENTER: &str = "\r";
-/// What Ctrl-D sends: the usual character for end of file (`VEOF`, termios(3)).
+/// The byte of Ctrl-D: the usual character for end of file (`VEOF`, termios(3)).
 const END_OF_FILE: u8 = 4;
 
 /// The input of a running task.

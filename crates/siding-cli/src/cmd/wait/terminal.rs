@@ -112,7 +112,7 @@ fn wait(
         Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => TerminalWaitEnd::Ended,
         opened => opened?.wait(condition, bound_ms.max(MIN_WAIT_MS))?,
     };
-    // What the task wrote last may have satisfied the condition, as for a line of the output.
+    // The last output of the task may have satisfied the condition, as for a line of the output.
     if let (TerminalWaitEnd::Ended, TerminalCondition::Screen(wanted)) = (end, condition) {
         let dir = Task::read(root, id)?.dir;
         if wanted.is_met(&terminal_replay::open(id, &dir, None)?.screen()) {

@@ -23,8 +23,8 @@ use crate::task::watch::WatchError;
 const NOTIFICATION_INTERVAL_MS: u64 = 1_000;
 /// Pause between two attempts to lock the position, in milliseconds.
 const LOCK_RETRY_MS: u64 = 50;
-/// Maximum time for which another connection may keep the position locked, in milliseconds. Closing
-/// the input takes up to 10 s with a busy shim; only a stopped process needs longer.
+/// Maximum time for which another connection may keep the position locked, in milliseconds. With a
+/// busy shim, the close of the input lasts up to 10 s; only a stopped process needs longer.
 const MAX_LOCK_WAIT_MS: u64 = 15_000;
 
 /// The input of the task that a connection follows.

@@ -19,7 +19,7 @@ pub struct QueryFilter {
     is_canceled_last: bool,
 }
 
-/// What happens to the bytes of the current sequence.
+/// The treatment of the bytes of the current sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum SequenceHandling {
     /// They are held back, because the sequence may be a query.
