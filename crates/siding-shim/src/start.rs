@@ -224,15 +224,15 @@ const SPARE_FDS: usize = 6;
 
 /// The descriptors that the leader inherits, and the shim's end of the leader's input.
 #[derive(Debug)]
-pub(crate) struct StdioPipes {
-    pub(crate) stdin: OwnedFd,
+struct StdioPipes {
+    stdin: OwnedFd,
     /// The write end of the output FIFO, for the task's descriptor 1 and usually also 2.
-    pub(crate) stdout: OwnedFd,
+    stdout: OwnedFd,
     /// The write end of the FIFO for the task's descriptor 2, if that is separate.
-    pub(crate) stderr: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
     /// Read ends of the output FIFOs. The task inherits them, so that a process that keeps them
     /// open gets no SIGPIPE when the shim dies.
-    pub(crate) fifo_keepalives: Vec<OwnedFd>,
+    fifo_keepalives: Vec<OwnedFd>,
     /// The shim's write end of the input FIFO, which keeps the task's input open; `None` if the
     /// input is not a pipe of siding's.
     input_writer: Option<OwnedFd>,
@@ -340,6 +340,16 @@ fn create_journal(
 }
 
 impl StdioPipes {
+    /// Returns the descriptors that become 0, 1 and 2 in the leader: the pipes, or the terminal of
+    /// a task that has one.
+    fn stdio<'a>(&'a self, terminal: Option<&'a TaskTerminal>) -> [BorrowedFd<'a>; 3] {
+        if let Some(terminal) = terminal {
+            return [terminal.slave(); 3];
+        }
+        let Self { stdin, stdout, stderr, .. } = self;
+        [stdin.as_fd(), stdout.as_fd(), stderr.as_ref().unwrap_or(stdout).as_fd()]
+    }
+
     /// Creates the FIFOs in `dir`, the task's runtime directory. `inherited` is the descriptor that
     /// the starter handed over as the task's input.
     fn create(
@@ -410,8 +420,9 @@ impl PreparedTask {
         failpoints::pause_at("ready");
         drop(spare_fds);
         let surroundings = LeaderSurroundings {
-            pipes: &pipes,
-            terminal: terminal.as_ref(),
+            stdio: pipes.stdio(terminal.as_ref()),
+            controls_terminal: terminal.is_some(),
+            keepalives: &pipes.fifo_keepalives,
             proxy: proxy.as_ref(),
             can_mark: shim.can_mark,
         };

@@ -16,30 +16,21 @@ use siding_model::spec::{TaskCommand, TaskSpec};
 
 use crate::shell_bypass::DirectExec;
 use crate::shell_command::{LeaderReporter, ShellCommand};
-use crate::start::StdioPipes;
-use crate::terminal::TaskTerminal;
 
 /// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The descriptors that the leader inherits, and its marks.
 pub(crate) struct LeaderSurroundings<'a> {
-    pub(crate) pipes: &'a StdioPipes,
-    pub(crate) terminal: Option<&'a TaskTerminal>,
+    /// The descriptors that become 0, 1 and 2 in the leader.
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    /// Whether the first of them is a terminal, which becomes the leader's controlling terminal.
+    pub(crate) controls_terminal: bool,
+    /// The descriptors that the leader inherits under their present numbers.
+    pub(crate) keepalives: &'a [OwnedFd],
     pub(crate) proxy: Option<&'a OwnedFd>,
     /// Whether the leader can get a birthmark.
     pub(crate) can_mark: bool,
-}
-
-impl LeaderSurroundings<'_> {
-    /// Returns the descriptors that become 0, 1 and 2 in the leader.
-    fn stdio(&self) -> [BorrowedFd<'_>; 3] {
-        if let Some(terminal) = self.terminal {
-            return [terminal.slave(); 3];
-        }
-        let StdioPipes { stdin, stdout, stderr, .. } = self.pipes;
-        [stdin.as_fd(), stdout.as_fd(), stderr.as_ref().unwrap_or(stdout).as_fd()]
-    }
 }
 
 /// Starts the leader. Returns the leader's identity, and the reporter for its end.
@@ -49,7 +40,7 @@ pub(crate) fn start_leader(
     surroundings: &LeaderSurroundings<'_>,
 ) -> io::Result<(LeaderRef, LeaderReporter)> {
     let spec = &task.spec;
-    let LeaderSurroundings { pipes, proxy, can_mark, .. } = surroundings;
+    let LeaderSurroundings { keepalives, proxy, can_mark, .. } = surroundings;
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
@@ -65,14 +56,14 @@ pub(crate) fn start_leader(
                  environment: &[CString],
                  script: Option<&ShellCommand>|
      -> io::Result<LeaderRef> {
-        let mut inherited: Vec<_> = pipes.fifo_keepalives.iter().map(AsFd::as_fd).collect();
+        let mut inherited: Vec<_> = keepalives.iter().map(AsFd::as_fd).collect();
         inherited.extend(script.map(ShellCommand::descriptor));
         let pid = spawn::spawn_leader(&Leader {
             program,
             environment,
             cwd: cwd.as_fd(),
-            stdio: surroundings.stdio(),
-            controls_terminal: surroundings.terminal.is_some(),
+            stdio: surroundings.stdio,
+            controls_terminal: surroundings.controls_terminal,
             inherited_fds: &inherited,
             birthmark: can_mark.then(|| spec.task_id.birthmark()),
             cgroup: group.as_ref().map(AsFd::as_fd),

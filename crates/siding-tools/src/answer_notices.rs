@@ -9,6 +9,7 @@ use siding_model::advice::Dialect;
 use siding_model::id::TaskId;
 use siding_model::notice::{Consumer, NoticeId, NoticeView, format_notice_xml};
 use siding_model::text::cut_head;
+use siding_terminal::show_screens_in_notices;
 
 use crate::answer::ToolAnswer;
 use crate::context::ToolContext;
@@ -39,6 +40,7 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     if pending.notices.is_empty() || context.hooks_deliver_notices() {
         return;
     }
+    show_screens_in_notices(&context.root, &mut pending.notices);
     let (text, ids) = format_notices(context.dialect, pending.notices);
     // The notices are announced in siding's own lines, because the output of a task may imitate a
     // block of notices.

@@ -3,8 +3,10 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::KeyMode;
 use siding_core::task::terminal::TerminalClient;
+use siding_model::signal::Signal;
 use siding_model::terminal::TerminalUser;
 
 use crate::caller;
@@ -71,13 +73,15 @@ impl Args {
 /// Reads a line from standard input without showing it.
 fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     let failed = |error: io::Error| Failure::new(format!("could not read the secret: {error}"));
+    // After Ctrl-Z the shell would restore its own mode, in which the secret is shown.
+    let keeps_blocked = SignalFd::block(&[Signal::TSTP]).map_err(failed)?;
     let mode = KeyMode::enter_hidden(io::stdin()).map_err(failed)?;
     let mut stderr = io::stderr().lock();
     let text = if prompt.trim().is_empty() { "secret:" } else { prompt.trim() };
     write!(stderr, "{text} ").and_then(|()| stderr.flush()).map_err(failed)?;
     let mut line = Vec::new();
     let count = io::stdin().lock().read_until(b'\n', &mut line).map_err(failed)?;
-    drop(mode);
+    drop((mode, keeps_blocked));
     writeln!(stderr).map_err(failed)?;
     if count == 0 {
         return Err(Failure::new("the input ended before a secret was entered"));

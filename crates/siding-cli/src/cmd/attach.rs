@@ -34,8 +34,8 @@ Examples:
   siding attach web --detach-keys 'C-a d'   leave as screen does
   siding attach web --steal                 refuse an agent's keys from now on
 
-Any number of people may attach. Exit codes: 0 after a detach; the task's own code
-if it ended meanwhile.")]
+Any number of people may attach. Exit codes: 0 after a detach; the task's own
+code if it ended meanwhile.")]
 pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID", default_value = "@")]
