@@ -353,7 +353,8 @@ impl ForegroundCaller for TerminalCaller<'_> {
         }
         if let Some(bytes) = self.queue.next_part(now) {
             let (user, by) = (TerminalUser::Person, self.requester());
-            watch.send(&ShimRequest::TerminalWrite { bytes, user, by, if_output: None })?;
+            let (if_output, is_secret) = (None, false);
+            watch.send(&ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret })?;
         }
         if self.interrupts.start_check(now) {
             watch.send(&ShimRequest::Terminal)?;

@@ -3,6 +3,8 @@
 
 use std::io::{self, IsTerminal as _};
 
+use siding_core::sys::birthmark;
+use siding_model::id::Birthmark;
 use siding_model::settings::AssistantMode;
 
 use crate::context;
@@ -34,6 +36,15 @@ pub(crate) fn is_person(mode: AssistantMode) -> bool {
 /// Returns [`is_person`] for the setting in force. Without a terminal the settings are not read.
 pub(crate) fn is_person_by_settings() -> bool {
     has_terminal() && is_person(context::load_valid_settings().assistant_mode)
+}
+
+/// Returns whether a person runs this command outside of any task. Only such a caller may type a
+/// secret, or while another person has the terminal: an agent can give a command a terminal with
+/// `--pty` and remove the variables by which an agent is recognized, but its commands carry the
+/// birthmark of their task.
+pub(crate) fn is_person_outside_tasks() -> bool {
+    let is_in_task = birthmark::own_birthmark().and_then(Birthmark::task_id).is_some();
+    !is_in_task && is_person_by_settings()
 }
 
 /// Returns whether a person reads standard output at a terminal. In a pipeline of a person, a

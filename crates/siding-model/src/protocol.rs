@@ -106,6 +106,10 @@ pub enum ShimRequest {
         /// cannot answer a screen that the writer has not seen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         if_output: Option<u64>,
+        /// Refuses the bytes unless the terminal hides typed lines at this moment, because they are a
+        /// secret.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_secret: bool,
     },
     /// Change the size of the task's terminal.
     TerminalResize {
@@ -280,6 +284,7 @@ mod tests {
             user: TerminalUser::Agent,
             by: "agent".to_owned(),
             if_output: Some(7),
+            is_secret: true,
         };
         let json = serde_json::to_string(&request).expect("serializes");
         assert_eq!(serde_json::from_str::<ShimRequest>(&json).expect("is a request"), request);
@@ -291,7 +296,8 @@ mod tests {
     fn the_longest_write_fits_into_a_request() {
         let bytes = vec![255; MAX_TERMINAL_WRITE_BYTES];
         let (user, by, if_output) = (TerminalUser::Agent, "x".repeat(256), Some(u64::MAX));
-        let request = ShimRequest::TerminalWrite { bytes, user, by, if_output };
+        let is_secret = true;
+        let request = ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret };
         assert!(serde_json::to_vec(&request).expect("serializes").len() < 4096);
     }
 }

@@ -137,8 +137,9 @@ fn take_over(
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let terminal = match &state.terminal {
-        Some(terminal) => TaskTerminal::take_over(terminal, runtime_dir)
-            .map_err(failed_to("receive the terminal from its holder"))?,
+        // A task must not be without a shim, and thus without its deadline, because its terminal
+        // cannot be received.
+        Some(terminal) => TaskTerminal::take_over(terminal, runtime_dir).unwrap_or_default(),
         None => None,
     };
     if let Some(terminal) = &terminal {

@@ -56,6 +56,12 @@ impl TaskTerminal {
         terminal: &TerminalState,
         runtime_dir: BorrowedFd<'_>,
     ) -> io::Result<Option<Self>> {
+        // A signal may have stopped the holder.
+        if let Some(holder) =
+            terminal.holder.and_then(|holder| PidFd::open_if_alive(holder).ok().flatten())
+        {
+            let _already_ended = holder.send_signal(Signal::CONT);
+        }
         let Some(master) = terminal_holder::receive_master(runtime_dir, TERMINAL_SOCKET)? else {
             return Ok(None);
         };

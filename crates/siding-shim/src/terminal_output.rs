@@ -51,9 +51,8 @@ impl TerminalOutput {
         match pipe::splice_from_terminal(&self.master, fifo, MAX_STEP_BYTES) {
             // Nothing is left, or the FIFO is full.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.copy(fifo),
             Ok(count) if count > 0 => {}
-            // EIO: the last process has closed the terminal, and the line discipline is empty.
+            Err(error) if !is_hang_up(&error) => self.copy(fifo),
             Ok(_) | Err(_) => self.is_hung_up = true,
         }
     }
@@ -71,7 +70,7 @@ impl TerminalOutput {
             Ok(count) if count > 0 => {
                 let _stored = file::write(fifo, &buffer[..count]);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if !is_hang_up(&error) => {}
             Ok(_) | Err(_) => self.is_hung_up = true,
         }
     }
@@ -90,4 +89,11 @@ impl TerminalOutput {
     pub(crate) fn take_queries(&mut self) -> Vec<(TerminalQuery, u64)> {
         std::mem::take(&mut self.queries)
     }
+}
+
+/// Returns whether the error of a read means that the last process has closed the terminal and its
+/// output was read. Any other error may be over at the next attempt.
+fn is_hang_up(error: &io::Error) -> bool {
+    const EIO: i32 = 5;
+    error.raw_os_error() == Some(EIO)
 }

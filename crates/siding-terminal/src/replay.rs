@@ -96,10 +96,11 @@ impl TerminalReplay {
             let target = to.map_or(end, |to| to.min(end));
             let search_from = target.saturating_sub(CHECKPOINT_SEARCH_BYTES).max(self.offset);
             self.read_to(&mut chunks, history, search_from)?;
-            // A checkpoint for an earlier screen would replace one for the present screen.
+            // A checkpoint for a much earlier screen would replace one for the present screen.
+            let is_present = end - target <= CHECKPOINT_SEARCH_BYTES;
             let is_due = self.offset.saturating_sub(self.checkpoint_offset)
                 >= CHECKPOINT_INTERVAL_BYTES
-                && to.is_none();
+                && is_present;
             if is_due {
                 self.read_to_checkpoint(dir, &mut chunks, history, target)?;
             }

@@ -1,11 +1,14 @@
 //! `siding answer`: types a secret of a person into the terminal of a task.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::KeyMode;
+use siding_core::sys::{file, poll};
 use siding_core::task::terminal::TerminalClient;
+use siding_model::protocol::MAX_TERMINAL_WRITE_BYTES;
 use siding_model::signal::Signal;
 use siding_model::terminal::TerminalUser;
 
@@ -38,7 +41,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, false)?;
         let id = task.dir.id();
-        if !io::stdin().is_terminal() || !caller::is_person_by_settings() {
+        if !io::stdin().is_terminal() || !caller::is_person_outside_tasks() {
             return Err(Failure::new("only a person at a terminal can answer with a secret")
                 .with_hint(format!("ask the person to run `siding answer {id}`")));
         }
@@ -56,42 +59,84 @@ impl Args {
         let prompt = screen.row(usize::from(screen.cursor().row));
         let mut secret = read_secret(&siding_model::text::make_visible(prompt))?;
         secret.push(b'\n');
-        // The program may have stopped asking in the meantime, and would show what is typed.
-        let facts = client.facts()?;
-        if facts.input.echo {
-            return Err(Failure::new(format!(
-                "{id} no longer asks for a secret; nothing was typed"
-            ))
-            .with_hint(format!("`siding screen {id}` shows its screen")));
-        }
-        client.write(&secret, None)?;
+        // The shim refuses the secret if the program has stopped asking in the meantime: another
+        // program would show it, or run it as a command.
+        client.write_secret(&secret)?;
         render::print_note("typed; it was shown nowhere");
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// Longest secret, in bytes. The kernel passes on lines of at most 4,095 bytes (termios(3)), and the
+/// shim receives at most [`MAX_TERMINAL_WRITE_BYTES`] in one request.
+const MAX_SECRET_BYTES: usize = MAX_TERMINAL_WRITE_BYTES - 1;
+
 /// Reads a line from standard input without showing it.
 fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     let failed = |error: io::Error| Failure::new(format!("could not read the secret: {error}"));
-    // After Ctrl-Z the shell would restore its own mode, in which the secret is shown.
-    let keeps_blocked = SignalFd::block(&[Signal::TSTP]).map_err(failed)?;
-    let mode = KeyMode::enter_hidden(io::stdin()).map_err(failed)?;
-    let mut stderr = io::stderr().lock();
+    // The mode of the terminal is restored before this process ends through one of these. After
+    // Ctrl-Z, which has no effect here, the shell would restore its own mode, which shows a secret.
+    let watched = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP, Signal::TSTP];
+    let signals = SignalFd::block(&watched).map_err(failed)?;
+    let stdin = io::stdin();
+    let mode = KeyMode::enter_hidden(&stdin).map_err(failed)?;
     let text = if prompt.trim().is_empty() { "secret:" } else { prompt.trim() };
-    write!(stderr, "{text} ").and_then(|()| stderr.flush()).map_err(failed)?;
-    let mut line = Vec::new();
-    let count = io::stdin().lock().read_until(b'\n', &mut line).map_err(failed)?;
-    drop((mode, keeps_blocked));
-    writeln!(stderr).map_err(failed)?;
-    if count == 0 {
+    let prompt = |text: &str| {
+        let mut stderr = io::stderr().lock();
+        stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush())
+    };
+    prompt(&format!("{text} ")).map_err(failed)?;
+    loop {
+        let ready = poll::wait_readable(&[stdin.as_fd(), signals.as_fd()], None).map_err(failed)?;
+        let received = signals.read_pending();
+        if received.iter().any(|signal| *signal != Signal::TSTP) {
+            drop(mode);
+            prompt("\n").map_err(failed)?;
+            return Err(Failure::new("canceled; nothing was typed"));
+        }
+        if ready.first() == Some(&true) {
+            break;
+        }
+    }
+    // A terminal in this mode passes on one line for each read.
+    let mut line = vec![0; MAX_SECRET_BYTES + 2];
+    let count = file::read(&stdin, &mut line).map_err(failed)?;
+    drop(mode);
+    prompt("\n").map_err(failed)?;
+    line.truncate(count);
+    check_secret(line)
+}
+
+/// Returns the secret in a line that was read. Rejects a line that would not arrive as it is.
+fn check_secret(mut line: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    if line.is_empty() {
         return Err(Failure::new("the input ended before a secret was entered"));
     }
     while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
         line.pop();
+    }
+    if line.len() > MAX_SECRET_BYTES {
+        return Err(Failure::new(format!(
+            "the secret has more than {MAX_SECRET_BYTES} bytes; nothing was typed"
+        )));
     }
     // A control character such as C-r would show what was typed before it.
     if line.iter().any(u8::is_ascii_control) {
         return Err(Failure::new("the secret contains a control character; nothing was typed"));
     }
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_secret_that_arrives_unchanged_is_accepted() {
+        assert_eq!(check_secret(b"hunter2\n".to_vec()).ok(), Some(b"hunter2".to_vec()));
+        assert_eq!(check_secret(b"\n".to_vec()).ok(), Some(Vec::new()), "an empty password");
+        for rejected in [&b""[..], b"a\x12b\n", &[b'x'; MAX_TERMINAL_WRITE_BYTES]] {
+            assert!(check_secret(rejected.to_vec()).is_err(), "{}", rejected.escape_ascii());
+        }
+    }
 }

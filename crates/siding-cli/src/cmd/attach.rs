@@ -60,7 +60,7 @@ impl Args {
         check_task(&task)?;
         // A program that acts for an agent would bypass the lease of a person and the refusal of
         // secrets.
-        if !self.read_only && !caller::is_person_by_settings() {
+        if !self.read_only && !caller::is_person_outside_tasks() {
             return Err(Failure::new("only a person may type through `siding attach`").with_hint(
                 format!("`siding keys {id}` types for an agent; --read-only only watches"),
             ));

@@ -87,7 +87,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let id = Task::find(&root, &self.id, self.json)?.dir.id();
         let keys = self.parse_keys()?;
-        let user = if caller::is_person_by_settings() {
+        let user = if caller::is_person_outside_tasks() {
             TerminalUser::Person
         } else {
             TerminalUser::Agent

@@ -154,15 +154,42 @@ impl<'r> TerminalClient<'r> {
         Ok(())
     }
 
-    fn write_part(&mut self, part: &[u8], if_output: Option<u64>) -> Result<usize, TerminalError> {
+    /// Types a secret, unless the terminal shows typed lines at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`TerminalError`], also if the program no longer asks; nothing was typed then.
+    pub fn write_secret(&mut self, secret: &[u8]) -> Result<(), TerminalError> {
         let request = ShimRequest::TerminalWrite {
+            bytes: secret.to_vec(),
+            user: self.user,
+            by: self.requester.clone(),
+            if_output: None,
+            is_secret: true,
+        };
+        match self.request_write(&request)? {
+            accepted if accepted == secret.len() => Ok(()),
+            accepted => {
+                let left_bytes = secret.len() - accepted.min(secret.len());
+                Err(TerminalError::Unread { id: self.watch.id(), left_bytes })
+            }
+        }
+    }
+
+    fn write_part(&mut self, part: &[u8], if_output: Option<u64>) -> Result<usize, TerminalError> {
+        self.request_write(&ShimRequest::TerminalWrite {
             bytes: part.to_vec(),
             user: self.user,
             by: self.requester.clone(),
             if_output,
-        };
+            is_secret: false,
+        })
+    }
+
+    /// Sends a request to write. Returns the number of the accepted bytes.
+    fn request_write(&mut self, request: &ShimRequest) -> Result<usize, TerminalError> {
         let mut written = 0;
-        self.request(&request, |message| {
+        self.request(request, |message| {
             if let ShimMessage::TerminalWritten { accepted } = message {
                 written = accepted;
             }

@@ -35,6 +35,7 @@ fn requests() -> Vec<ShimRequest> {
             user: TerminalUser::Person,
             by: by.clone(),
             if_output: None,
+            is_secret: false,
         },
         ShimRequest::TerminalResize { size: TerminalSize::DEFAULT },
         ShimRequest::TerminalTake { by: by.clone() },

@@ -36,8 +36,8 @@ impl TaskSupervisor {
                 }
                 None => ShimMessage::Refused { why: STDIN_CLOSED.to_owned() },
             },
-            ShimRequest::TerminalWrite { bytes, user, by, if_output } => {
-                self.write_terminal(id, TerminalWrite { bytes, user, by, if_output })
+            ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret } => {
+                self.write_terminal(id, TerminalWrite { bytes, user, by, if_output, is_secret })
             }
             ShimRequest::TerminalResize { size } => self.resize_terminal(size),
             ShimRequest::TerminalTake { by } => self.take_terminal(id, &by),

@@ -26,6 +26,9 @@ use crate::terminal::TaskTerminal;
 const NO_TERMINAL: &str = "it has no terminal; `siding run --pty` starts a command with one, and `siding input` writes to \
      a pipe";
 
+/// The reason for refusing a secret.
+const NO_SECRET: &str = "it does not ask for a secret any more, so nothing was typed";
+
 /// A request of a client to write to the terminal.
 #[derive(Debug)]
 pub(super) struct TerminalWrite {
@@ -34,6 +37,8 @@ pub(super) struct TerminalWrite {
     pub(super) by: String,
     /// The length of the output that the writer has seen, if the bytes answer it.
     pub(super) if_output: Option<u64>,
+    /// Whether the bytes are a secret, which the terminal must hide.
+    pub(super) is_secret: bool,
 }
 
 impl TaskSupervisor {
@@ -51,11 +56,14 @@ impl TaskSupervisor {
                 return ShimMessage::Refused { why: format!("its terminal is closed: {error}") };
             }
         };
-        if write.user == TerminalUser::Person {
-            let events = terminal.record_keystroke(id, now);
-            self.record_lease_events(&events, now, &write.by);
+        // A client repeats a write that a full terminal has not accepted.
+        if accepted > 0 {
+            if write.user == TerminalUser::Person {
+                let events = terminal.record_keystroke(id, now);
+                self.record_lease_events(&events, now, &write.by);
+            }
+            self.on_input_written(Some(write.by));
         }
-        self.on_input_written(Some(write.by));
         self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted });
         ShimMessage::Done
     }
@@ -67,6 +75,12 @@ impl TaskSupervisor {
         if write.if_output.is_some_and(|seen| seen != bytes) {
             return Some(ShimMessage::OutputDiffers { bytes });
         }
+        let hides_lines = terminal
+            .echo_modes()
+            .is_ok_and(|modes| terminal_input(modes, None).secret_requested(NO_SCREEN));
+        if write.is_secret && !hides_lines {
+            return Some(ShimMessage::Refused { why: NO_SECRET.to_owned() });
+        }
         if write.user == TerminalUser::Person {
             return None;
         }
@@ -74,10 +88,7 @@ impl TaskSupervisor {
             return Some(ShimMessage::KeysRefused { refusal });
         }
         // The screen decides about prompts that read single keys; only the client knows the screen.
-        let asks_for_secret = terminal
-            .echo_modes()
-            .is_ok_and(|modes| terminal_input(modes, None).secret_requested(NO_SCREEN));
-        asks_for_secret.then(|| {
+        hides_lines.then(|| {
             let prompt = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES)).line;
             ShimMessage::KeysRefused { refusal: KeysRefusal::SecretRequested { prompt } }
         })
@@ -103,7 +114,9 @@ impl TaskSupervisor {
     /// Changes the size of the terminal. Returns the response.
     pub(super) fn resize_terminal(&mut self, size: TerminalSize) -> ShimMessage {
         self.store_available_output();
-        let Some(terminal) = &self.terminal else { return no_terminal() };
+        if self.terminal.is_none() {
+            return no_terminal();
+        }
         if self.task.state().terminal.as_ref().is_some_and(|state| state.size() == size) {
             return ShimMessage::Done;
         }
@@ -114,12 +127,16 @@ impl TaskSupervisor {
             size,
             offset: self.output.bytes(),
         };
-        let resized = terminal.resize(size);
-        if let Err(error) = resized {
-            return ShimMessage::Refused { why: format!("its terminal is closed: {error}") };
+        if !self.task.can_write_optional_record() {
+            return ShimMessage::Refused { why: "the disk is full".to_owned() };
         }
         self.record(vec![Record::Terminal(event)]);
-        ShimMessage::Done
+        match self.terminal.as_ref().map(|terminal| terminal.resize(size)) {
+            Some(Err(error)) => {
+                ShimMessage::Refused { why: format!("its terminal is closed: {error}") }
+            }
+            Some(Ok(())) | None => ShimMessage::Done,
+        }
     }
 
     /// Returns the state of the terminal, or the refusal for a task without one.

@@ -42,7 +42,7 @@ impl<'r> InputWriter<'r> {
             let pipe = TaskInput::open(root, SHIM_PROGRAM, &task.dir, &task.state)?;
             return Ok(Self::Pipe(Box::new(pipe.requested_by(REQUESTER))));
         }
-        let is_person = caller::is_person_by_settings();
+        let is_person = caller::is_person_outside_tasks();
         let user = if is_person { TerminalUser::Person } else { TerminalUser::Agent };
         let terminal = LiveTerminal::open(root, SHIM_PROGRAM, id, user, REQUESTER)?;
         Ok(Self::Terminal(Box::new(Keyboard { terminal, is_line_complete: true })))
