@@ -301,8 +301,8 @@ impl Interpreter {
         let rows = self.size().rows;
         let bottom = if bottom == 0 { rows } else { bottom.min(rows) };
         let top = top.max(1);
-        // xterm ignores a region of less than two rows.
-        if top >= bottom && rows > 1 {
+        // xterm ignores a region of less than two rows, except in a terminal that has only one.
+        if top > bottom || (top == bottom && rows > 1) {
             return;
         }
         self.control.margins = (top > 1 || bottom < rows).then_some((top - 1, bottom - 1));

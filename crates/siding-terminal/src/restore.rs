@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use siding_model::text::CharStyle;
 
-use crate::style::{push_style, stored_style};
+use crate::style::{cell_style, push_style, stored_style};
 
 /// Appends the drawing of one row from its first column on, without blank cells at the end. `pen`
 /// is the style that the terminal draws with, before and after. Returns the number of drawn
@@ -104,7 +104,8 @@ fn select_style(style: &CharStyle, pen: &mut CharStyle, out: &mut String) {
 }
 
 fn push_cell(cell: &vt100::Cell, pen: &mut CharStyle, out: &mut String) {
-    select_style(&stored_style(cell), pen, out);
+    // An erased cell, which only the cursor behind it makes necessary to draw, looks as before.
+    select_style(&cell_style(cell), pen, out);
     out.push_str(if cell.has_contents() { cell.contents() } else { " " });
 }
 

@@ -286,10 +286,12 @@ fn format_state(grid: &vt100::Screen, control: &ControlState) -> String {
         }
     }
     out.push_str(&grid.input_mode_formatted());
+    // Only the cells have the stand-in; a title may contain the character itself.
+    let mut out = out.replace(REPLACEMENT_STAND_IN, "\u{fffd}");
     if !control.title.is_empty() {
         let _writing_to_string = write!(out, "\x1b]2;{}\x07", control.title);
     }
-    out.replace(REPLACEMENT_STAND_IN, "\u{fffd}")
+    out
 }
 
 fn input_modes(grid: &vt100::Screen) -> InputModes {

@@ -132,6 +132,29 @@ fn the_title_and_the_modes_are_those_that_the_task_set_last() {
     assert!(!emulator.screen().modes().bracketed_paste);
 }
 
+/// A region below the only row would be empty, and no row would be within it.
+#[test]
+fn a_terminal_of_one_row_has_no_region_below_it() {
+    for output in ["\x1b[2r\x1b[?6h\x1b7\x1b8x", "\x1b[5;9r\x1b[?6hx", "\x1b[1;1r\x1b[?6hx"] {
+        let mut emulator = Emulator::new(TerminalSize { columns: 4, rows: 1 });
+        emulator.feed(output.as_bytes());
+        assert_eq!(emulator.screen().row(0), "x", "{}", output.escape_debug());
+    }
+}
+
+/// The emulator stores this character in cells in place of U+FFFD, but not in a title.
+#[test]
+fn a_title_with_the_stand_in_of_a_replacement_character_stays() {
+    let mut emulator = Emulator::new(SIZE);
+    emulator.feed("\x1b]2;\u{10fffd}\u{fffd}\x07\u{10fffd}".as_bytes());
+    let screen = emulator.screen();
+    assert_eq!(screen.title(), Some("\u{10fffd}\u{fffd}"));
+    let mut copy = Emulator::new(SIZE);
+    copy.feed(screen.state_bytes());
+    assert_eq!(copy.screen().title(), screen.title());
+    assert_eq!(copy.screen().row(0), "\u{fffd}");
+}
+
 #[test]
 fn a_smaller_screen_moves_rows_to_the_scrollback_and_a_larger_one_returns_them() {
     let mut emulator = Emulator::new(SIZE);

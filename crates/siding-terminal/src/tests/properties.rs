@@ -87,9 +87,7 @@ proptest! {
         assert_same(&emulator, &copy);
     }
 
-    // About one in several thousand random outputs differs in a detail that attach would show.
     #[test]
-    #[ignore = "a rare output is shown differently; known fault"]
     fn the_state_bytes_show_the_same_screen_elsewhere(size in sizes(), output in outputs()) {
         let mut emulator = Emulator::new(size);
         emulator.feed(&output);
