@@ -399,37 +399,31 @@ impl ForegroundCaller for TerminalCaller<'_> {
         event: Option<&ShimEvent>,
     ) -> Result<(), Failure> {
         match event {
-            None => self.output.subscribe_growth(watch),
-            Some(ShimEvent::MayBeNewShim) => {
-                if watch.reconnects() != self.reconnects {
-                    self.reconnects = watch.reconnects();
-                    self.queue.drop_sent();
-                }
-                self.output.subscribe_growth(watch)
-            }
-            Some(ShimEvent::OutputGrown) => self.output.on_growth(watch),
-            Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => {
-                self.output.refresh_written(watch)
-            }
-            Some(ShimEvent::KeysRefused | ShimEvent::Refused { .. }) => {
+            Some(ShimEvent::MayBeNewShim) if watch.reconnects() != self.reconnects => {
+                self.reconnects = watch.reconnects();
                 self.queue.drop_sent();
-                Ok(())
             }
+            Some(ShimEvent::KeysRefused | ShimEvent::Refused { .. }) => self.queue.drop_sent(),
             Some(ShimEvent::TerminalWritten { accepted }) => {
                 self.queue.on_accepted(*accepted, clock::monotonic_now());
-                Ok(())
             }
             Some(ShimEvent::TerminalFacts(facts)) => {
                 if self.interrupts.on_facts(facts) {
                     render::print_note(IGNORED_INTERRUPTS_NOTE);
                 }
-                Ok(())
             }
-            Some(ShimEvent::TerminalResized(size)) => {
-                self.task_size = Some(*size);
-                Ok(())
-            }
-            Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
+            Some(ShimEvent::TerminalResized(size)) => self.task_size = Some(*size),
+            Some(
+                ShimEvent::MayBeNewShim
+                | ShimEvent::Ready(..)
+                | ShimEvent::Running
+                | ShimEvent::OutputGrown
+                | ShimEvent::RequestDone
+                | ShimEvent::Finished(..)
+                | ShimEvent::Nothing,
+            )
+            | None => {}
         }
+        self.output.follow(watch, event)
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::{OutputSpan, OutputStream, RawChunks, StderrSpans};
 use siding_core::sys::poll::{self, PIPE_BLOCK_BYTES};
-use siding_core::task::run::WriteResult;
+use siding_core::task::run::{OutputNews, ShimEvent, WriteResult};
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 use siding_model::size::size_in_words;
@@ -277,9 +277,23 @@ impl CommandOutput {
         (self.stdout.is_open() && has_more).then(|| sink.file.as_fd())
     }
 
+    /// Follows the output: asks the shim to report its growth, and reads how much there is.
+    pub(crate) fn follow(
+        &mut self,
+        watch: &mut TaskWatch<'_>,
+        event: Option<&ShimEvent>,
+    ) -> Result<(), Failure> {
+        match OutputNews::from_event(event) {
+            OutputNews::NotFollowed => self.subscribe_growth(watch),
+            OutputNews::Grown => self.on_growth(watch),
+            OutputNews::Stored => self.refresh_written(watch),
+            OutputNews::Unaffected => Ok(()),
+        }
+    }
+
     /// Asks the shim to report, once, that more output was written. If the command waits for its
     /// reader, also reports how much was shown.
-    pub(crate) fn subscribe_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+    fn subscribe_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.reported = self.shown;
         let shown = self.report_step.map(|_| self.shown);
         Ok(watch.send(&ShimRequest::Subscribe { follow: true, shown })?)
@@ -287,7 +301,7 @@ impl CommandOutput {
 
     /// Updates the number of written bytes after a growth message. The next message is requested
     /// only after this output was shown, because the growth is irrelevant until then.
-    pub(crate) fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+    fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.growth_pending = true;
         self.refresh_written(watch)?;
         self.subscribe_when_shown(watch)

@@ -257,10 +257,6 @@ impl TaskState {
             return Err("`rescued` after the end".to_owned());
         }
         self.shim = shim;
-        // The persons who have typed were clients of the earlier shim.
-        if let Some(terminal) = &mut self.terminal {
-            terminal.taken_since = None;
-        }
         // The deadline of a mirror counts from the time that the remote machine reports.
         if !self.spec.is_remote() {
             self.lifecycle = self.lifecycle.with_deadline_from(at);

@@ -12,6 +12,7 @@ use siding_model::evidence::Evidence;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
+use siding_model::terminal::ViewerId;
 
 /// While at least this many clients are connected, each new client disconnects the oldest one that
 /// has not subscribed. Subscribers are never disconnected for this reason, so there may be more
@@ -34,10 +35,9 @@ pub(crate) const STDIN_CLOSED: &str = "its standard input is closed already, or 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u32);
 
-impl ClientId {
-    /// Returns the number of the client, which no other client of this shim has.
-    pub(crate) const fn number(self) -> u64 {
-        self.0 as u64
+impl From<ClientId> for ViewerId {
+    fn from(id: ClientId) -> Self {
+        Self(id.0.into())
     }
 }
 

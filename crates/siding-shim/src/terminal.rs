@@ -11,11 +11,8 @@ use siding_core::sys::{clock, descriptor, file, procfs, terminal_holder, unix_so
 use siding_model::process::{MonotonicMs, ProcRef};
 use siding_model::record::Record;
 use siding_model::signal::Signal;
-use siding_model::terminal::{
-    LeaseEvent, TerminalEvent, TerminalLease, TerminalSize, TerminalState, ViewerId,
-};
+use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, TerminalState};
 
-use crate::clients::ClientId;
 use crate::shell_command::move_high;
 use crate::terminal_output::TerminalOutput;
 
@@ -30,8 +27,6 @@ pub(crate) struct TaskTerminal {
     holder: Option<ProcRef>,
     /// Whether a person types into the terminal.
     pub(crate) lease: TerminalLease,
-    /// The clients through which persons have taken the terminal, and whose end is not yet known.
-    pub(crate) typing_clients: Vec<ClientId>,
 }
 
 impl TaskTerminal {
@@ -57,11 +52,7 @@ impl TaskTerminal {
         runtime_dir: BorrowedFd<'_>,
     ) -> io::Result<Option<Self>> {
         // A signal may have stopped the holder.
-        if let Some(holder) =
-            terminal.holder.and_then(|holder| PidFd::open_if_alive(holder).ok().flatten())
-        {
-            let _already_ended = holder.send_signal(Signal::CONT);
-        }
+        signal_holder(terminal.holder, Signal::CONT);
         let Some(master) = terminal_holder::receive_master(runtime_dir, TERMINAL_SOCKET)? else {
             return Ok(None);
         };
@@ -70,8 +61,7 @@ impl TaskTerminal {
     }
 
     fn new(master: OwnedFd, slave: OwnedFd, holder: Option<ProcRef>) -> Self {
-        let (lease, typing_clients) = (TerminalLease::default(), Vec::new());
-        Self { master, slave, holder, lease, typing_clients }
+        Self { master, slave, holder, lease: TerminalLease::default() }
     }
 
     /// Returns the record that the terminal exists.
@@ -92,31 +82,6 @@ impl TaskTerminal {
     /// Returns when a person's lease of the terminal ends, unless the person types again.
     pub(crate) fn wake_at(&self) -> Option<MonotonicMs> {
         self.lease.ends_at()
-    }
-
-    /// Records that the person of a client has typed.
-    pub(crate) fn record_keystroke(&mut self, id: ClientId, now: MonotonicMs) -> Vec<LeaseEvent> {
-        self.watch_client(id);
-        self.lease.record_keystroke(viewer(id), now)
-    }
-
-    /// Gives the terminal to the person of this client alone, before the first key.
-    pub(crate) fn steal(&mut self, id: ClientId, now: MonotonicMs) -> Vec<LeaseEvent> {
-        self.watch_client(id);
-        self.lease.steal(viewer(id), now)
-    }
-
-    /// Makes the end of a client's connection give the terminal back.
-    fn watch_client(&mut self, id: ClientId) {
-        if !self.typing_clients.contains(&id) {
-            self.typing_clients.push(id);
-        }
-    }
-
-    /// Records that the person of a client has detached.
-    pub(crate) fn detach(&mut self, id: ClientId, now: MonotonicMs) -> Vec<LeaseEvent> {
-        self.typing_clients.retain(|typing| *typing != id);
-        self.lease.detach(viewer(id), now)
     }
 
     /// Returns the modes that the programs have set.
@@ -141,16 +106,15 @@ impl TaskTerminal {
     /// Closes the terminal of an ended task. The holder, which exits by itself once no process has
     /// the terminal open, is killed, because a process outside of the task may still have it open.
     pub(crate) fn close(self) {
-        let Self { holder, .. } = self;
-        if let Some(holder) = holder.and_then(|holder| PidFd::open_if_alive(holder).ok().flatten())
-        {
-            let _already_ended = holder.send_signal(Signal::KILL);
-        }
+        signal_holder(self.holder, Signal::KILL);
     }
 }
 
-fn viewer(id: ClientId) -> ViewerId {
-    ViewerId(id.number())
+/// Sends a signal to the holder of a terminal, if it lives.
+fn signal_holder(holder: Option<ProcRef>, signal: Signal) {
+    if let Some(holder) = holder.and_then(|holder| PidFd::open_if_alive(holder).ok().flatten()) {
+        let _already_ended = holder.send_signal(signal);
+    }
 }
 
 /// Starts the holder of a terminal. Without a holder the task has its terminal all the same, but

@@ -21,6 +21,6 @@ pub use executor::{ExecutorChoice, ExecutorError, UnknownExecutor, remote_execut
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_attached, wait_in_foreground, wait_until_started,
 };
-pub use shim_messages::{ShimEvent, recv_event};
+pub use shim_messages::{OutputNews, ShimEvent, recv_event};
 pub use start::{LaunchResult, PreparedTask, clear_unrecorded, discard_unstarted};
 pub use stdin::{CallerStdin, TaskStdin, caller_stdin};

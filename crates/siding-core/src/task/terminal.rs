@@ -8,7 +8,7 @@ use siding_model::advice::{Dialect, keys_refusal_text};
 use siding_model::id::TaskId;
 use siding_model::protocol::{MAX_TERMINAL_WRITE_BYTES, ShimMessage, ShimRequest};
 use siding_model::size::size_in_words;
-use siding_model::terminal::{KeysRefusal, TerminalFacts, TerminalSize, TerminalUser};
+use siding_model::terminal::{KeysRefusal, TerminalFacts, TerminalUser};
 
 use crate::store::StateDir;
 use crate::sys::clock;
@@ -195,15 +195,6 @@ impl<'r> TerminalClient<'r> {
             }
         })?;
         Ok(written)
-    }
-
-    /// Changes the size of the terminal.
-    ///
-    /// # Errors
-    ///
-    /// [`TerminalError::Ended`] and [`TerminalError::Watch`].
-    pub fn resize(&mut self, size: TerminalSize) -> Result<(), TerminalError> {
-        self.request(&ShimRequest::TerminalResize { size }, drop)
     }
 
     fn request(

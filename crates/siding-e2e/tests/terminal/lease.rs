@@ -96,3 +96,14 @@ fn a_person_keeps_typing_after_the_shim_was_killed() {
     task.stop(&["--grace", "0s"]);
     task.expect_closed();
 }
+
+/// The new shim records that the terminal was given back, although no person is connected with it,
+/// so that the agent does not wait for this forever.
+#[test]
+fn the_death_of_the_person_and_the_shim_gives_the_terminal_back() {
+    let sandbox = sandbox();
+    let (task, person) = start_with_person(&sandbox);
+    kill_and_wait(task.shim());
+    kill_and_wait(person.process());
+    expect_agent_accepted(&task);
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::KeysRefusal;
 use crate::process::MonotonicMs;
 
-/// Time without a keystroke after which the lease is returned, unless a setting says otherwise.
+/// Time without a keystroke after which the lease of a task's terminal is returned.
 pub const DEFAULT_ATTACH_IDLE: Duration = Duration::from_secs(30);
 
 /// A connection through which a person watches the terminal of a task and may type. The number
@@ -120,11 +120,10 @@ impl TerminalLease {
         self.latest_typist().map(|typist| typist.last_key.plus_ms(self.idle_ms))
     }
 
-    /// Returns the person whose terminal determines the size of the task's terminal: the one who
-    /// has typed last. `None` without a lease.
-    #[must_use]
-    pub fn size_owner(&self) -> Option<ViewerId> {
-        self.latest_typist().map(|typist| typist.viewer)
+    /// Returns the people who have typed during the present lease, the one who has typed last at the
+    /// end.
+    pub fn typists(&self) -> impl Iterator<Item = ViewerId> {
+        self.typists.iter().map(|typist| typist.viewer)
     }
 
     /// Decides whether an agent may type now.
@@ -214,9 +213,9 @@ mod tests {
         let mut lease = TerminalLease::default();
         lease.record_keystroke(ANNA, seconds(0));
         assert!(lease.record_keystroke(BEN, seconds(1)).is_empty());
-        assert_eq!(lease.size_owner(), Some(BEN));
+        assert!(lease.typists().eq([ANNA, BEN]));
         lease.record_keystroke(ANNA, seconds(2));
-        assert_eq!(lease.size_owner(), Some(ANNA));
+        assert!(lease.typists().eq([BEN, ANNA]));
         assert!(lease.detach(ANNA, seconds(3)).is_empty());
         assert!(lease.check_agent(seconds(4)).is_err());
         assert_eq!(lease.detach(BEN, seconds(5)), [returned(ReturnReason::Detached, 5)]);
@@ -235,7 +234,7 @@ mod tests {
         let mut lease = TerminalLease::default();
         assert_eq!(lease.steal(ANNA, seconds(0)), [LeaseEvent::Taken]);
         assert!(lease.steal(BEN, seconds(1)).is_empty());
-        assert_eq!(lease.size_owner(), Some(BEN));
+        assert!(lease.typists().eq([BEN]));
         assert!(lease.detach(ANNA, seconds(2)).is_empty());
         assert_eq!(lease.detach(BEN, seconds(3)), [returned(ReturnReason::Detached, 3)]);
     }

@@ -11,9 +11,8 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
 use siding_model::terminal::{
-    KeysRefusal, LeaseEvent, PromptEvidence, QueryReply, ReaderFact, ReturnReason, TerminalEvent,
-    TerminalFacts, TerminalInput, TerminalSize, TerminalState, TerminalUser,
-    format_cursor_position,
+    KeysRefusal, LeaseEvent, QueryReply, ReaderFact, TerminalEvent, TerminalFacts, TerminalInput,
+    TerminalSize, TerminalState, TerminalUser, ViewerId, format_cursor_position,
 };
 use siding_terminal::{TerminalHistory, TerminalReplay};
 
@@ -59,7 +58,7 @@ impl TaskSupervisor {
         // A client repeats a write that a full terminal has not accepted.
         if accepted > 0 {
             if write.user == TerminalUser::Person {
-                let events = terminal.record_keystroke(id, now);
+                let events = terminal.lease.record_keystroke(id.into(), now);
                 self.record_lease_events(&events, now, &write.by);
             }
             self.on_input_written(Some(write.by));
@@ -75,9 +74,7 @@ impl TaskSupervisor {
         if write.if_output.is_some_and(|seen| seen != bytes) {
             return Some(ShimMessage::OutputDiffers { bytes });
         }
-        let hides_lines = terminal
-            .echo_modes()
-            .is_ok_and(|modes| terminal_input(modes, None).secret_requested(NO_SCREEN));
+        let hides_lines = self.output.asks_for_secret();
         if write.is_secret && !hides_lines {
             return Some(ShimMessage::Refused { why: NO_SECRET.to_owned() });
         }
@@ -168,7 +165,7 @@ impl TaskSupervisor {
     pub(super) fn take_terminal(&mut self, id: ClientId, by: &str) -> ShimMessage {
         let now = clock::monotonic_now();
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
-        let events = terminal.steal(id, now);
+        let events = terminal.lease.steal(id.into(), now);
         self.record_lease_events(&events, now, by);
         ShimMessage::Done
     }
@@ -177,7 +174,7 @@ impl TaskSupervisor {
     pub(super) fn return_terminal_of(&mut self, id: ClientId) -> ShimMessage {
         let now = clock::monotonic_now();
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
-        let events = terminal.detach(id, now);
+        let events = terminal.lease.detach(id.into(), now);
         self.record_lease_events(&events, now, "");
         ShimMessage::Done
     }
@@ -186,12 +183,12 @@ impl TaskSupervisor {
     pub(super) fn return_terminal_of_disconnected(&mut self) {
         let Some(terminal) = &mut self.terminal else { return };
         let now = clock::monotonic_now();
-        let mut events = Vec::new();
-        for client in terminal.typing_clients.clone() {
-            if !self.clients.sources().any(|(id, _)| id == client) {
-                events.extend(terminal.detach(client, now));
-            }
-        }
+        let is_gone = |typist: &ViewerId| {
+            !self.clients.sources().any(|(id, _)| ViewerId::from(id) == *typist)
+        };
+        let gone: Vec<_> = terminal.lease.typists().filter(is_gone).collect();
+        let events: Vec<_> =
+            gone.into_iter().flat_map(|typist| terminal.lease.detach(typist, now)).collect();
         self.record_lease_events(&events, now, "");
     }
 
@@ -204,22 +201,24 @@ impl TaskSupervisor {
         // The connection of a person who typed when the previous shim was killed ended with it.
         let state = self.task.state().terminal.as_ref();
         if !has_lease && state.is_some_and(|state| state.taken_since.is_some()) {
-            let returned = LeaseEvent::Returned { reason: ReturnReason::Detached, held_ms: 0 };
-            self.record_lease_events(&[returned], now, "");
+            let offset = self.output.bytes();
+            self.record_terminal_events(vec![TerminalEvent::Returned { at: now, offset }]);
         }
     }
 
     /// Records changes of the lease. `by` is the name of the client that has taken it.
     fn record_lease_events(&mut self, events: &[LeaseEvent], at: MonotonicMs, by: &str) {
         let offset = self.output.bytes();
-        let record = |event: &LeaseEvent| {
-            Record::Terminal(match event {
-                LeaseEvent::Taken => TerminalEvent::Taken { at, by: by.to_owned() },
-                LeaseEvent::Returned { .. } => TerminalEvent::Returned { at, offset },
-            })
+        let terminal_event = |event: &LeaseEvent| match event {
+            LeaseEvent::Taken => TerminalEvent::Taken { at, by: by.to_owned() },
+            LeaseEvent::Returned { .. } => TerminalEvent::Returned { at, offset },
         };
+        self.record_terminal_events(events.iter().map(terminal_event).collect());
+    }
+
+    fn record_terminal_events(&mut self, events: Vec<TerminalEvent>) {
         if !events.is_empty() && self.task.is_live() && self.task.can_write_optional_record() {
-            self.record(events.iter().map(record).collect());
+            self.record(events.into_iter().map(Record::Terminal).collect());
         }
     }
 
@@ -265,10 +264,6 @@ fn cursor_at(dir: &TaskDir, state: &TerminalState, offset: u64) -> io::Result<(u
     let cursor = TerminalReplay::open(dir, &history, Some(offset), false)?.screen().cursor();
     Ok((cursor.column, cursor.row))
 }
-
-/// The evidence of a screen that is not known.
-const NO_SCREEN: PromptEvidence =
-    PromptEvidence { is_password_prompt: false, is_alternate_screen: false };
 
 const fn terminal_input(modes: EchoModes, reader: Option<ReaderFact>) -> TerminalInput {
     TerminalInput { echo: modes.echoes, canonical: modes.is_canonical, reader }

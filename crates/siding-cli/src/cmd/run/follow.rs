@@ -370,25 +370,6 @@ impl ForegroundCaller for RunCaller<'_, '_> {
         if let Some(matches) = &mut self.matches {
             return matches.follow(watch, event);
         }
-        let Some(live) = &mut self.output else { return Ok(()) };
-        match event {
-            // The shim has not received this caller's request yet: the wait has just started, or a
-            // new shim may have taken over.
-            None | Some(ShimEvent::MayBeNewShim) => live.subscribe_growth(watch),
-            Some(ShimEvent::OutputGrown) => live.on_growth(watch),
-            // After `RequestDone` the shim reports growth. Output that was written earlier is
-            // already stored and is read now. After `Finished` no more output follows.
-            Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => live.refresh_written(watch),
-            Some(
-                ShimEvent::Ready(..)
-                | ShimEvent::Running
-                | ShimEvent::Refused { .. }
-                | ShimEvent::KeysRefused
-                | ShimEvent::TerminalWritten { .. }
-                | ShimEvent::TerminalFacts(_)
-                | ShimEvent::TerminalResized(_)
-                | ShimEvent::Nothing,
-            ) => Ok(()),
-        }
+        self.output.as_mut().map_or(Ok(()), |output| output.follow(watch, event))
     }
 }

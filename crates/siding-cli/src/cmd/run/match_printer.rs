@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use regex::Regex;
 use siding_core::output::{LineMatch, LineMatcher, MatchHandler};
 use siding_core::store::TaskDir;
-use siding_core::task::run::ShimEvent;
+use siding_core::task::run::{OutputNews, ShimEvent};
 use siding_core::task::watch::TaskWatch;
 use siding_model::monitor::Monitor;
 use siding_model::protocol::ShimRequest;
@@ -49,25 +49,14 @@ impl MatchPrinter {
         watch: &mut TaskWatch<'_>,
         event: Option<&ShimEvent>,
     ) -> Result<(), Failure> {
-        match event {
-            // The shim has not received this caller's request yet: the wait has just started, or a
-            // new shim may have taken over.
-            None | Some(ShimEvent::MayBeNewShim) => subscribe_growth(watch),
-            Some(ShimEvent::OutputGrown) => {
+        match OutputNews::from_event(event) {
+            OutputNews::NotFollowed => subscribe_growth(watch),
+            OutputNews::Grown => {
                 self.print_new(&watch.dir()?)?;
                 subscribe_growth(watch)
             }
-            Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => self.print_new(&watch.dir()?),
-            Some(
-                ShimEvent::Ready(..)
-                | ShimEvent::Running
-                | ShimEvent::Refused { .. }
-                | ShimEvent::KeysRefused
-                | ShimEvent::TerminalWritten { .. }
-                | ShimEvent::TerminalFacts(_)
-                | ShimEvent::TerminalResized(_)
-                | ShimEvent::Nothing,
-            ) => Ok(()),
+            OutputNews::Stored => self.print_new(&watch.dir()?),
+            OutputNews::Unaffected => Ok(()),
         }
     }
 

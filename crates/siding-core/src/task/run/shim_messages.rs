@@ -72,6 +72,43 @@ impl ShimEvent {
     }
 }
 
+/// The meaning of a shim's message for a caller that shows the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputNews {
+    /// The shim may not have received a request to follow the output: the wait has just started, or
+    /// another shim may have taken over.
+    NotFollowed,
+    /// The output has grown. The next growth is announced only after another request to follow.
+    Grown,
+    /// Output that was written earlier is stored and can be read. The shim follows the output from
+    /// here on, or no more output comes.
+    Stored,
+    /// The message is not about the output.
+    Unaffected,
+}
+
+impl OutputNews {
+    /// Returns the meaning of an event; `None` stands for the start of the wait.
+    #[must_use]
+    pub const fn from_event(event: Option<&ShimEvent>) -> Self {
+        match event {
+            None | Some(ShimEvent::MayBeNewShim) => Self::NotFollowed,
+            Some(ShimEvent::OutputGrown) => Self::Grown,
+            Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => Self::Stored,
+            Some(
+                ShimEvent::Ready(..)
+                | ShimEvent::Running
+                | ShimEvent::Refused { .. }
+                | ShimEvent::KeysRefused
+                | ShimEvent::TerminalWritten { .. }
+                | ShimEvent::TerminalFacts(_)
+                | ShimEvent::TerminalResized(_)
+                | ShimEvent::Nothing,
+            ) => Self::Unaffected,
+        }
+    }
+}
+
 /// Receives the next message about a task that was started or is watched.
 ///
 /// # Errors
