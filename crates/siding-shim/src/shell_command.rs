@@ -121,6 +121,9 @@ impl ShellCommand {
 /// Returns bash's argument. `eval` keeps bash's own error texts (`bash: line 1: …`), but hides the
 /// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. Therefore `.` is used
 /// only for a text that may contain a pipeline.
+///
+/// A bash with an EXIT trap notes a signal and acts on it later, so one that arrives just before
+/// `exec` replaces the shell is lost.
 fn bash_command(fd: i32, may_pipe: bool) -> String {
     // The redirection of the braces hides the trace of a `set -x`, and the error of a descriptor
     // that the command closed.
