@@ -120,6 +120,10 @@ pub fn write_input(master: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 ///
 /// The I/O error of the system call.
 pub fn unread_input(slave: impl AsFd) -> io::Result<u64> {
+    // A write to the master leaves the bytes to a worker of the kernel, and `FIONREAD` counts only
+    // those that the worker has passed on. A poll that finds no input first waits for the worker
+    // (`n_tty_poll`).
+    let _waits_for_worker = super::poll::is_readable(slave.as_fd());
     Ok(rustix::io::ioctl_fionread(slave)?)
 }
 
@@ -142,6 +146,20 @@ mod tests {
         assert_eq!(&shown[..count], b"line\r\n");
         let empty = file::read(&pty.master, &mut shown).expect_err("nothing is left");
         assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    /// Without the wait for the kernel's worker, most of the rounds see no input.
+    #[test]
+    fn written_input_is_unread_immediately() {
+        let Pty { master, slave } = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");
+        for round in 0..1_000 {
+            assert_eq!(write_input(&master, b"line\n").expect("accepted"), 5);
+            assert_eq!(unread_input(&slave).expect("a number"), 5, "round {round}");
+            assert_eq!(file::read(&slave, &mut [0; 16]).expect("the line"), 5);
+            assert_eq!(unread_input(&slave).expect("a number"), 0, "round {round}");
+            // The echo would fill the terminal.
+            assert!(file::read(&master, &mut [0; 16]).expect("the echo") > 0);
+        }
     }
 
     #[test]

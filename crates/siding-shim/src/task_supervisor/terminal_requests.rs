@@ -144,6 +144,9 @@ impl TaskSupervisor {
         let size = task.state().terminal.as_ref().map(TerminalState::size);
         let modes = terminal.echo_modes();
         let modes = modes.unwrap_or(EchoModes { echoes: true, is_canonical: true });
+        // This comes before the sample: a process that the sample shows waiting has then read
+        // everything, and not only the input that it already had when it began to wait.
+        let has_unread_input = terminal.has_unread_input();
         let sample = stall.sample(&TaskContext::new(task, output, tree));
         let (reader, is_reader_hidden) = match evidence::find_terminal_reader(&sample) {
             TerminalReader::None => (None, false),
@@ -156,7 +159,7 @@ impl TaskSupervisor {
             size: size.unwrap_or(TerminalSize::DEFAULT),
             input: terminal_input(modes, reader),
             is_reader_hidden,
-            has_unread_input: terminal.has_unread_input(),
+            has_unread_input,
             taken_for_ms: taken.and_then(|refusal| refusal.taken_for_ms()),
         })
     }
