@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use siding_core::store::TaskDir;
+use siding_core::sys::inspect_process::FdTarget;
 use siding_model::process::MonotonicMs;
 use siding_model::record::OutputTotals;
 use siding_model::terminal::TerminalQuery;
@@ -108,6 +109,15 @@ impl OutputPump {
                 fifo.terminal.as_mut().map(|terminal| terminal.take_queries()).unwrap_or_default()
             }
             Self::Adopted(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the identity of the task's terminal, as its programs have it open; `None` for a task
+    /// without one.
+    pub(crate) fn terminal_slave(&self) -> Option<FdTarget> {
+        match self {
+            Self::Fifo(fifo) => fifo.terminal.as_ref().and_then(|terminal| terminal.slave),
+            Self::Adopted(_) => None,
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) enum StallCheck {
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     watch: SilenceWatch,
-    /// The FIFOs of the task's input and output; `None` before the first sample.
+    /// The FIFOs of the task's input and output, and its terminal; `None` before the first sample.
     known_fds: Option<KnownFds>,
     previous: Option<TaskSample>,
     /// The last diagnosis, if any, and the time of the first sample that led to it.
@@ -185,6 +185,7 @@ impl StallWatch {
         context.sample(self.known_fds.get_or_insert_with(|| {
             let dir = context.dir.endpoint_dir();
             dir.map_or_else(|_| KnownFds::default(), KnownFds::from_endpoint_dir)
+                .with_terminal(context.output.terminal_slave())
         }))
     }
 

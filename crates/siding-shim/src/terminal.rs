@@ -7,7 +7,9 @@ use siding_core::processes::tree;
 use siding_core::store::task_files::TERMINAL_SOCKET;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::pty::{self, EchoModes, Pty};
-use siding_core::sys::{clock, descriptor, file, procfs, terminal_holder, unix_socket};
+use siding_core::sys::{
+    clock, descriptor, file, inspect_process, procfs, terminal_holder, unix_socket,
+};
 use siding_model::process::{MonotonicMs, ProcRef};
 use siding_model::record::Record;
 use siding_model::signal::Signal;
@@ -71,7 +73,8 @@ impl TaskTerminal {
 
     /// Returns the output of the terminal, for the output pump.
     pub(crate) fn output(&self) -> io::Result<TerminalOutput> {
-        Ok(TerminalOutput::new(descriptor::duplicate_from(&self.master, 3)?))
+        let master = descriptor::duplicate_from(&self.master, 3)?;
+        Ok(TerminalOutput::new(master, inspect_process::open_target(&self.slave)))
     }
 
     /// Returns the side of the programs, which the leader inherits.

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use siding_core::sys::inspect_process::FdTarget;
 use siding_core::sys::{file, pipe, pty};
 use siding_model::terminal::{QueryScanner, TerminalQuery};
 
@@ -19,6 +20,8 @@ const MAX_QUERIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct TerminalOutput {
     master: OwnedFd,
+    /// The identity of the side of the programs; `None` if it could not be read.
+    pub(crate) slave: Option<FdTarget>,
     /// Whether no process has the terminal open any longer, and its last output was moved. The
     /// master then stays readable forever, so it is no longer polled.
     is_hung_up: bool,
@@ -28,8 +31,14 @@ pub(crate) struct TerminalOutput {
 }
 
 impl TerminalOutput {
-    pub(crate) fn new(master: OwnedFd) -> Self {
-        Self { master, is_hung_up: false, scanner: QueryScanner::default(), queries: Vec::new() }
+    pub(crate) fn new(master: OwnedFd, slave: Option<FdTarget>) -> Self {
+        Self {
+            master,
+            slave,
+            is_hung_up: false,
+            scanner: QueryScanner::default(),
+            queries: Vec::new(),
+        }
     }
 
     /// Returns the descriptor to poll for output; `None` if none can follow.

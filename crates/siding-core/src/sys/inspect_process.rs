@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{AtFlags, CWD, FileType};
+use rustix::fs::{AtFlags, CWD, FileType, Stat};
 use rustix::net::SocketAddrAny;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
@@ -56,7 +56,10 @@ pub enum TargetKind {
 
 /// Returns the object that a path below a directory refers to, following links.
 fn resolve_target(dir: impl AsFd, path: &str) -> Option<FdTarget> {
-    let facts = rustix::fs::statat(dir, path, AtFlags::empty()).ok()?;
+    rustix::fs::statat(dir, path, AtFlags::empty()).ok().map(target_from_stat)
+}
+
+fn target_from_stat(facts: Stat) -> FdTarget {
     let kind = match FileType::from_raw_mode(facts.st_mode) {
         FileType::Fifo => TargetKind::Fifo,
         FileType::Socket => TargetKind::Socket,
@@ -65,7 +68,13 @@ fn resolve_target(dir: impl AsFd, path: &str) -> Option<FdTarget> {
         FileType::Symlink | FileType::Unknown => TargetKind::AnonymousInode,
     };
     let special = (rustix::fs::major(facts.st_rdev), rustix::fs::minor(facts.st_rdev));
-    Some(FdTarget { kind, device: facts.st_dev, inode: facts.st_ino, device_numbers: special })
+    FdTarget { kind, device: facts.st_dev, inode: facts.st_ino, device_numbers: special }
+}
+
+/// Returns the object that an open descriptor of this process refers to; `None` if fstat(2) fails.
+#[must_use]
+pub fn open_target(fd: impl AsFd) -> Option<FdTarget> {
+    rustix::fs::fstat(fd).ok().map(target_from_stat)
 }
 
 /// Returns the object that a descriptor of a process refers to; `None` if there is no such
@@ -164,12 +173,19 @@ fn format_address(any: SocketAddrAny) -> Option<String> {
     path.or(name).filter(|name| !name.is_empty())
 }
 
+/// Returns the major and the minor number of a terminal from its device number in `/proc/PID/stat`
+/// (`tty_nr`). `None` for a negative number.
+#[must_use]
+pub fn terminal_numbers(number: i32) -> Option<(u32, u32)> {
+    let number = u32::try_from(number).ok()?;
+    // Bits 31 to 20 and 7 to 0 are the minor number, 15 to 8 the major one (proc_pid_stat(5)).
+    Some(((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00)))
+}
+
 /// Returns the path of a pseudoterminal from its device number in `/proc/PID/stat` (`tty_nr`).
 /// `None` for any other terminal.
 fn terminal_path(number: i32) -> Option<String> {
-    let number = u32::try_from(number).ok()?;
-    // Bits 31 to 20 and 7 to 0 are the minor number, 15 to 8 the major one (proc_pid_stat(5)).
-    let (major, minor) = ((number >> 8) & 0xfff, (number & 0xff) | ((number >> 12) & 0xfff00));
+    let (major, minor) = terminal_numbers(number)?;
     // Pseudoterminals have majors 136 to 143 (Documentation/admin-guide/devices.txt).
     (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
 }

@@ -1,9 +1,15 @@
-//! A task with a terminal that is started inside another one has a terminal of its own.
+//! Terminals inside of a terminal: a task with a terminal that is started inside another one has a
+//! terminal of its own, and a reader of another terminal is no reader of the task's.
 
+use std::path::Path;
+
+use rustix::pty::ptsname;
 use serde_json::json;
-use siding_e2e::{Sandbox, eventually_some};
+use siding_core::sys::pty::Pty;
+use siding_e2e::{Sandbox, eventually, eventually_some, processes};
+use siding_model::terminal::TerminalSize;
 
-use crate::support::{TerminalTask, as_each_user};
+use crate::support::{TerminalTask, as_each_user, sandbox, wait_for_file_command, write_file};
 
 /// Prints the terminal and its size, reads a word, prints it and exits with `code`.
 fn ask_command(name: &str, code: u8) -> String {
@@ -55,6 +61,43 @@ fn nested_tasks_have_separate_terminals() {
         assert!(!outer.output().contains("inner="), "{:?}", outer.output());
         outer.expect_closed();
     });
+}
+
+/// Returns whether a process of the task is blocked reading this terminal.
+fn is_read(task: &TerminalTask<'_>, terminal: &str) -> bool {
+    let reads = |call: String| call.starts_with(&format!("{} 0x0 ", libc::SYS_read));
+    task.members().iter().any(|process| {
+        let stdin = processes::descriptors(process.pid).into_iter().next();
+        stdin.is_some_and(|stdin| stdin == (0, Path::new(terminal).to_owned()))
+            && std::fs::read_to_string(format!("/proc/{}/syscall", process.pid)).is_ok_and(reads)
+    })
+}
+
+/// The condition `input` is not met while only another terminal is read: one that is the
+/// controlling terminal of its reader, as in tmux or script(1), or one that a process in the
+/// foreground of the task's terminal has opened.
+#[test]
+fn a_reader_of_another_terminal_does_not_await_input() {
+    for reader in ["setsid -c sh -c 'read -r _'", "sh -c 'read -r _; exit'"] {
+        let sandbox = sandbox();
+        let other = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");
+        let name = ptsname(&other.master, Vec::new()).expect("it has a name");
+        let name = name.into_string().expect("text");
+        let gate = wait_for_file_command("gate");
+        let text = format!("{reader} < {name} & {gate}; read -r word; echo got=$word");
+        let task = TerminalTask::start(&sandbox, &text);
+        eventually("the other terminal is read", || is_read(&task, &name));
+        let wait = ["--wait-for", "input", "--timeout", "300ms", "--json"];
+        let done = task.keys_call(&wait).run();
+        assert_eq!(done.json()["wait"], "timeout", "{reader}: {done}");
+        write_file(&sandbox, "gate", "");
+        task.wait_for("input");
+        drop(other);
+        task.type_keys(&["x", "Enter"]);
+        assert_eq!(task.wait_outcome(), json!({"kind": "exited", "code": 0}), "{reader}");
+        assert!(task.output().ends_with("got=x\r\n"), "{:?}", task.output());
+        task.expect_closed();
+    }
 }
 
 /// An ordinary user's inner task may carry the mark of the outer one, because a process can only

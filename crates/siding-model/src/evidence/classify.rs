@@ -118,7 +118,7 @@ pub(super) fn classify_sample(sample: &TaskSample) -> Vec<ClassifiedProcess<'_>>
     sample.processes.iter().flat_map(both).flatten().collect()
 }
 
-/// The process in the foreground of a terminal that waits for typed input.
+/// The process in the foreground of the task's terminal that waits for typed input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalReader {
     /// No process of the foreground process group waits for input.
@@ -129,27 +129,43 @@ pub enum TerminalReader {
     Hidden,
 }
 
-/// Returns the process in the foreground of its terminal that waits for typed input: it is blocked
-/// in a read of a terminal, or in a wait for several objects that include one.
+/// Returns the process in the foreground of the task's terminal that waits for typed input: it is
+/// blocked in a read of that terminal, or in a wait for several objects that include it. A process
+/// that reads another terminal, such as the one that tmux has opened in the task, is none.
 #[must_use]
 pub fn find_terminal_reader(sample: &TaskSample) -> TerminalReader {
-    let foreground =
-        sample.processes.iter().filter(|one| one.has_terminal && !one.is_in_terminal_background);
+    let foreground = sample
+        .processes
+        .iter()
+        .filter(|one| one.has_task_terminal && !one.is_in_terminal_background);
     let mut reader = TerminalReader::None;
     for process in foreground {
-        let classified = classify_process(sample, process);
-        if matches!(
-            classified.activity,
-            ProcessActivity::ReadingInput | ProcessActivity::PollingInput
-        ) {
-            let is_in_read = classified.thread.is_some_and(is_in_read);
-            return TerminalReader::Found(ReaderFact { process: process.process, is_in_read });
-        }
-        if classified.activity == ProcessActivity::Denied {
+        let activity = classify_process(sample, process).activity;
+        if activity == ProcessActivity::Denied {
             reader = TerminalReader::Hidden;
+        }
+        if activity == ProcessActivity::Stopped {
+            continue;
+        }
+        let threads = classify_threads(sample, process).filter(|one| {
+            matches!(one.activity, ProcessActivity::ReadingInput | ProcessActivity::PollingInput)
+        });
+        let mut threads = threads.filter_map(|one| one.thread);
+        if let Some(thread) = threads.find(|thread| awaits_task_terminal(thread)) {
+            let is_in_read = is_in_read(thread);
+            return TerminalReader::Found(ReaderFact { process: process.process, is_in_read });
         }
     }
     reader
+}
+
+fn awaits_task_terminal(thread: &ThreadFacts) -> bool {
+    match &thread.state {
+        ThreadState::Blocked(blocked) => {
+            blocked.blocked_on.iter().any(|on| on.for_reading && on.object == FdObject::Terminal)
+        }
+        ThreadState::Running | ThreadState::Denied | ThreadState::Hidden => false,
+    }
 }
 
 fn is_in_read(thread: &ThreadFacts) -> bool {
@@ -244,9 +260,13 @@ fn classify_read(asleep: &BlockedSyscall) -> ProcessActivity {
 
 fn classify_write(asleep: &BlockedSyscall) -> ProcessActivity {
     match asleep.blocked_on.first().map(|waited| waited.object) {
-        Some(FdObject::Pipe(_) | FdObject::Fifo | FdObject::OutputPipe | FdObject::Terminal) => {
-            ProcessActivity::PipeFull
-        }
+        Some(
+            FdObject::Pipe(_)
+            | FdObject::Fifo
+            | FdObject::OutputPipe
+            | FdObject::Terminal
+            | FdObject::OtherTerminal,
+        ) => ProcessActivity::PipeFull,
         Some(FdObject::Socket) => ProcessActivity::Network,
         Some(FdObject::File) => ProcessActivity::Disk,
         _ if asleep.is_uninterruptible => ProcessActivity::Disk,

@@ -40,6 +40,9 @@ pub struct ProcessFacts {
     pub resident_bytes: u64,
     /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
+    /// Whether the controlling terminal is the terminal of the task; false for a task without one,
+    /// and if the sampler does not know it.
+    pub has_task_terminal: bool,
     /// Whether the foreground process group of the controlling terminal is not the process's own;
     /// also true without a terminal.
     pub is_in_terminal_background: bool,
@@ -147,8 +150,11 @@ pub enum FdObject {
     /// for typed input: some programs read answers from standard error, where they expect a
     /// terminal.
     OutputPipe,
-    /// A terminal or pseudoterminal.
+    /// The terminal of the task; for a task without one, any terminal or pseudoterminal.
     Terminal,
+    /// A terminal other than the task's own, for example the pseudoterminal that tmux or script(1)
+    /// has opened in the task. A program of the task passes on what is typed there.
+    OtherTerminal,
     /// An unnamed pipe, with its inode number.
     Pipe(u64),
     /// A FIFO that is opened by its path.
@@ -173,6 +179,6 @@ impl FdObject {
     /// Returns whether a process that reads from the object waits for typed input.
     #[must_use]
     pub const fn accepts_typed_input(self) -> bool {
-        matches!(self, Self::TaskStdin | Self::OutputPipe | Self::Terminal)
+        matches!(self, Self::TaskStdin | Self::OutputPipe | Self::Terminal | Self::OtherTerminal)
     }
 }

@@ -5,10 +5,12 @@ use proptest::prelude::*;
 use siding_model::evidence::prompt::OutputTail;
 use siding_model::evidence::{
     BlockedOn, BlockedSyscall, BlockingCall, Certainty, Diagnosis, FdObject, ProcessFacts,
-    TaskSample, ThreadFacts, ThreadState, WaitingOn, WhyVerdict, diagnose,
+    TaskSample, TerminalReader, ThreadFacts, ThreadState, WaitingOn, WhyVerdict, diagnose,
+    find_terminal_reader,
 };
 use siding_model::process::{MonotonicMs, ProcRef};
 use siding_model::spec::StdinMode;
+use siding_model::terminal::ReaderFact;
 
 use crate::sample_records as fixed;
 
@@ -59,6 +61,7 @@ fn process(pid: i32, parent: i32, doing: Vec<ThreadState>) -> ProcessFacts {
         reaped_children_ticks: 0,
         resident_bytes: 0,
         has_terminal: false,
+        has_task_terminal: false,
         is_in_terminal_background: false,
         terminal_echo: None,
         threads,
@@ -101,6 +104,7 @@ fn processes_blocked_on_stdin_are_found() {
     for doing in [
         blocked_read(FdObject::TaskStdin),
         blocked_read(FdObject::Terminal),
+        blocked_read(FdObject::OtherTerminal),
         // vim may read the keyboard from standard error, which is the task's output pipe.
         blocked_read(FdObject::OutputPipe),
         blocked_poll(&[FdObject::Terminal]),
@@ -291,6 +295,38 @@ fn a_prompt_without_a_reader_is_not_an_input_wait() {
 }
 
 #[test]
+fn only_a_foreground_reader_of_the_tasks_terminal_is_its_reader() {
+    let reader = |one: &ProcessFacts| find_terminal_reader(&sample(0, std::slice::from_ref(one)));
+    let reads =
+        |doing| ProcessFacts { has_terminal: true, has_task_terminal: true, ..child(doing) };
+    let found = |is_in_read| {
+        let process = ProcRef { pid: 101, start_ticks: 1 };
+        TerminalReader::Found(ReaderFact { process, is_in_read })
+    };
+    let shell = reads(blocked_read(FdObject::Terminal));
+    assert_eq!(reader(&shell), found(true));
+    let editor = reads(blocked_poll(&[FdObject::WakeupFd, FdObject::Terminal]));
+    assert_eq!(reader(&editor), found(false));
+    let none = [
+        // A job in the background.
+        ProcessFacts { is_in_terminal_background: true, ..shell.clone() },
+        // A shell in tmux: `/dev/tty`, for example, is its own terminal.
+        ProcessFacts { has_task_terminal: false, ..shell.clone() },
+        ProcessFacts { state: 'T', ..shell },
+        // The descriptor of another terminal, or of no terminal.
+        reads(blocked_read(FdObject::OtherTerminal)),
+        reads(blocked_poll(&[FdObject::WakeupFd, FdObject::OtherTerminal])),
+        reads(blocked_read(FdObject::TaskStdin)),
+    ];
+    for process in none {
+        assert_eq!(reader(&process), TerminalReader::None, "{process:?}");
+    }
+    assert_eq!(reader(&reads(ThreadState::Denied)), TerminalReader::Hidden);
+    let elsewhere = ProcessFacts { has_task_terminal: false, ..reads(ThreadState::Denied) };
+    assert_eq!(reader(&elsewhere), TerminalReader::None);
+}
+
+#[test]
 fn tty_stops_and_other_stops_are_distinguished() {
     let stopped = |has_terminal, is_behind| {
         let mut one = child(blocked_read(FdObject::Terminal));
@@ -346,12 +382,14 @@ fn cpu_time_covers_the_whole_tree() {
 
 fn any_object() -> impl Strategy<Value = FdObject> {
     use FdObject::{
-        Fifo, File, FileWatch, Listener, Other, OutputPipe, Pipe, Socket, TaskStdin, Terminal,
+        Fifo, File, FileWatch, Listener, Other, OtherTerminal, OutputPipe, Pipe, Socket, TaskStdin,
+        Terminal,
     };
     prop::sample::select(vec![
         TaskStdin,
         OutputPipe,
         Terminal,
+        OtherTerminal,
         Pipe(3),
         Fifo,
         Listener,

@@ -162,7 +162,7 @@ impl ProcessExplainer<'_> {
             FdObject::FileWatch => (Some("changes of files".to_owned()), None),
             FdObject::Timer => (Some("timer".to_owned()), None),
             FdObject::WakeupFd => (Some("its own events".to_owned()), None),
-            FdObject::Terminal | FdObject::Fifo => (name, by_fd()),
+            FdObject::Terminal | FdObject::OtherTerminal | FdObject::Fifo => (name, by_fd()),
             FdObject::File | FdObject::Other => (name, None),
         }
     }
@@ -318,7 +318,10 @@ fn holds_lock(pid: i32, file: LockedFile) -> bool {
 /// to a timer.
 fn most_informative(on: &[BlockedOn]) -> Option<&BlockedOn> {
     on.iter().min_by_key(|waited| match waited.object {
-        FdObject::TaskStdin | FdObject::OutputPipe | FdObject::Terminal => 0,
+        FdObject::TaskStdin
+        | FdObject::OutputPipe
+        | FdObject::Terminal
+        | FdObject::OtherTerminal => 0,
         FdObject::Listener => 1,
         FdObject::Socket => 2,
         FdObject::Fifo => 3,

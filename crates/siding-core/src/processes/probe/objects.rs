@@ -16,18 +16,23 @@ const MAX_WAIT_DESCRIPTORS: usize = 128;
 const READ_EVENTS: u32 = 0x1 | 0x2 | 0x40 | 0x80;
 /// `POLLOUT | POLLWRNORM | POLLWRBAND`.
 const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
+/// The device numbers of `/dev/tty` (tty(4)).
+const DEV_TTY: (u32, u32) = (5, 0);
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The FIFOs that are a task's standard input, output and error. A process that reads the input
-/// FIFO waits for input. Only the identity of the FIFO distinguishes this process from one that
-/// waits in a pipeline, because both sleep in the same kernel function.
+/// The FIFOs that are a task's standard input, output and error, and its terminal. A process that
+/// reads the input FIFO waits for input. Only the identity of the FIFO distinguishes this process
+/// from one that waits in a pipeline, because both sleep in the same kernel function. In the same
+/// way, a task can have opened further terminals.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownFds {
     input: Option<FdTarget>,
     output: Option<FdTarget>,
     /// `None` if the task has no separate standard error.
     stderr: Option<FdTarget>,
+    /// `None` if the task has no terminal, or if it is not known.
+    terminal: Option<FdTarget>,
 }
 
 impl KnownFds {
@@ -39,7 +44,21 @@ impl KnownFds {
             input: inspect_process::target_at(&dir, INPUT_FIFO),
             output: inspect_process::target_at(&dir, OUTPUT_FIFO),
             stderr: inspect_process::target_at(&dir, STDERR_FIFO),
+            terminal: None,
         }
+    }
+
+    /// Adds the terminal of the task.
+    #[must_use]
+    pub const fn with_terminal(self, terminal: Option<FdTarget>) -> Self {
+        Self { terminal, ..self }
+    }
+
+    /// Returns whether a device number of a controlling terminal, as in `/proc/PID/stat`
+    /// (`tty_nr`), is that of the task's terminal.
+    pub(super) fn is_task_terminal(&self, number: i32) -> bool {
+        let numbers = inspect_process::terminal_numbers(number);
+        self.terminal.is_some_and(|own| numbers == Some(own.device_numbers))
     }
 
     /// Returns the kind of object that a descriptor of a process refers to, [`FdObject::Other`] if
@@ -64,7 +83,14 @@ impl KnownFds {
                 FdObject::Listener
             }
             TargetKind::Socket => FdObject::Socket,
-            TargetKind::Device if is_terminal(target) => FdObject::Terminal,
+            // A descriptor of `/dev/tty` is one of the controlling terminal, which the sample
+            // compares itself.
+            TargetKind::Device if is_terminal(target) => match self.terminal {
+                Some(_) if !is(self.terminal) && target.device_numbers != DEV_TTY => {
+                    FdObject::OtherTerminal
+                }
+                Some(_) | None => FdObject::Terminal,
+            },
             TargetKind::Device => FdObject::Other,
             TargetKind::File => FdObject::File,
             TargetKind::AnonymousInode => {
@@ -213,8 +239,31 @@ fn push_interests(fds: &mut Vec<(i32, bool)>, fd: i32, events: u32) {
 mod tests {
     use std::os::fd::AsRawFd as _;
 
+    use siding_model::terminal::TerminalSize;
+
     use super::*;
+    use crate::sys::pty::Pty;
     use crate::sys::{file, procfs};
+
+    #[test]
+    fn the_terminal_of_a_task_is_distinguished_from_others() {
+        let [own, other] =
+            [(); 2].map(|()| Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal"));
+        let pid = procfs::self_ref().expect("this process").pid;
+        let known = KnownFds::default().with_terminal(inspect_process::open_target(&own.slave));
+        let classify =
+            |known: KnownFds| [&own, &other].map(|pty| known.classify(pid, pty.slave.as_raw_fd()));
+        assert_eq!(classify(known), [FdObject::Terminal, FdObject::OtherTerminal]);
+        assert_eq!(classify(KnownFds::default()), [FdObject::Terminal; 2]);
+        let numbers = |pty: &Pty| {
+            let (major, minor) =
+                inspect_process::open_target(&pty.slave).expect("it is open").device_numbers;
+            i32::try_from((major << 8) | (minor & 0xff) | ((minor & 0xfff00) << 12)).expect("small")
+        };
+        assert!(known.is_task_terminal(numbers(&own)));
+        assert!(!known.is_task_terminal(numbers(&other)) && !known.is_task_terminal(0));
+        assert!(!KnownFds::default().is_task_terminal(0), "a process without a terminal");
+    }
 
     #[test]
     fn the_fifos_of_a_task_are_distinguished_from_others() {

@@ -150,6 +150,7 @@ fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> Pro
         reaped_children_ticks: status.children_ticks,
         resident_bytes: status.resident_bytes,
         has_terminal: status.terminal != 0,
+        has_task_terminal: known_fds.is_task_terminal(status.terminal),
         is_in_terminal_background: status.group != status.foreground,
         // Opening the terminal takes further system calls, so it is opened only if the kernel
         // denies the state of a thread.
