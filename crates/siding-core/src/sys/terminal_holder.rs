@@ -19,7 +19,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
 
 use super::vfork::{BlockedSignals, new_stack, stack_top};
@@ -33,6 +33,9 @@ pub const HOLDER_NAME: &std::ffi::CStr = c"siding-terminal";
 const FIRST_KEPT_FD: RawFd = 0;
 /// Number of the descriptors that a holder keeps.
 const KEPT_FDS: usize = 3;
+
+/// Pause after a failed system call, which would probably fail again at once.
+const FAILURE_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// The arguments of [`run_holder`] in the holder.
 struct HolderArgs {
@@ -129,7 +132,7 @@ fn serve(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
             // Only the hang-up is of interest, which poll(2) always reports.
             PollFd::from_borrowed_fd(master, PollFlags::empty()),
         ];
-        if rustix::event::poll(&mut fds, None).is_err() {
+        if !poll_or_pause(&mut fds, None) {
             continue;
         }
         let [connection, terminal] = fds.map(|fd| fd.revents());
@@ -144,12 +147,30 @@ fn serve(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
     }
 }
 
+/// Polls. If that fails, for example because the kernel has no memory, pauses and returns false, so
+/// that a loop does not use up a core.
+fn poll_or_pause(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> bool {
+    let is_polled = rustix::event::poll(fds, timeout).is_ok();
+    if !is_polled {
+        pause();
+    }
+    is_polled
+}
+
+fn pause() {
+    // A poll of no descriptor takes no memory.
+    let _interrupted = rustix::event::poll(&mut [], Some(&FAILURE_PAUSE));
+}
+
 /// Accepts a connection, and hands the master to it. A process of another user, except root, receives
 /// nothing.
 fn hand_over(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
     let Ok(client) =
         rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
     else {
+        // The connection stays in the queue of the socket, which stays readable, for example while
+        // the system has no descriptor left (accept(2)).
+        pause();
         return;
     };
     let Ok(peer) = rustix::net::sockopt::socket_peercred(&client) else { return };

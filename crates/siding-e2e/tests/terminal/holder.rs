@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
+use siding_core::store::task_files::TERMINAL_SOCKET;
+use siding_core::sys::{terminal_holder, unix_socket};
 use siding_e2e::{Process, Sandbox, eventually, processes};
 
 use crate::env_number;
@@ -92,6 +95,38 @@ fn the_holder_has_three_descriptors() {
     let numbers: Vec<u32> = descriptors.iter().map(|(fd, _)| *fd).collect();
     assert_eq!(numbers, [0, 1, 2], "{descriptors:?}");
     assert!(descriptors[1].1.ends_with("ptmx"), "{descriptors:?}");
+    task.type_keys(&["Enter"]);
+    let _ended = task.wait_outcome();
+    task.expect_closed();
+}
+
+/// Sets the limit of a process on its descriptors, and returns the previous one.
+fn set_descriptor_limit(process: Process, current: Option<u64>) -> Option<u64> {
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current, maximum };
+    prlimit(pid, Resource::Nofile, limit).expect("a process of this user").current
+}
+
+/// A connection that cannot be accepted stays in the queue of the socket, so a holder that tried
+/// again at once would use up a core. It sleeps instead, and hands the terminal over later.
+#[test]
+fn a_holder_without_a_free_descriptor_pauses() {
+    const TIMEOUT_MS: u64 = 40_000;
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "read -r _");
+    let holder = task.holder();
+    let dir = std::fs::File::open(task.dir()).expect("the directory of the task");
+    let limit = set_descriptor_limit(holder, Some(3));
+    let sleeps = processes::voluntary_switches(holder.pid);
+    let client = unix_socket::connect(&dir, TERMINAL_SOCKET, TIMEOUT_MS).expect("it listens");
+    eventually("the holder sleeps again and again", || {
+        processes::voluntary_switches(holder.pid) > sleeps + 2
+    });
+    let _low = set_descriptor_limit(holder, limit);
+    let master = terminal_holder::receive_master(&dir, TERMINAL_SOCKET).expect("it answers");
+    assert!(master.is_some());
+    drop((client, master));
     task.type_keys(&["Enter"]);
     let _ended = task.wait_outcome();
     task.expect_closed();

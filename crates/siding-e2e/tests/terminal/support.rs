@@ -133,7 +133,7 @@ impl<'s> TerminalTask<'s> {
     }
 
     /// Returns the task's directory.
-    fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.sandbox.state_dir().join("tasks").join(&self.id)
     }
 
