@@ -162,6 +162,21 @@ mod tests {
         }
     }
 
+    /// The terminal keeps what was written for as long as its master is open.
+    #[test]
+    fn output_survives_the_last_program() {
+        let Pty { master, slave } = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");
+        let mut output = vec![b'x'; 6_000];
+        file::write(&slave, &output).expect("the kernel buffers more than that");
+        drop(slave);
+        let _slave = open_slave(&master).expect("the terminal still exists");
+        let mut stored = 0;
+        while let Ok(count) = file::read(&master, &mut output) {
+            stored += count;
+        }
+        assert_eq!(stored, 6_000);
+    }
+
     #[test]
     fn the_side_of_the_programs_can_be_opened_again() {
         let Pty { master, slave } = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");

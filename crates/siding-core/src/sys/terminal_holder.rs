@@ -34,8 +34,13 @@ const FIRST_KEPT_FD: RawFd = 0;
 /// Number of the descriptors that a holder keeps.
 const KEPT_FDS: usize = 3;
 
+/// Interval at which a holder of a terminal that no process has open checks whether its output was
+/// stored, or can be stored no longer.
+const RECHECK_INTERVAL: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Pause after a failed system call, which would probably fail again at once.
 const FAILURE_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The timeout of a poll(2) that does not wait.
+const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The arguments of [`run_holder`] in the holder.
 struct HolderArgs {
@@ -45,9 +50,13 @@ struct HolderArgs {
     uid: u32,
 }
 
-/// Starts a holder. It hands `master` to every process of this user that connects to `listener`, and
-/// exits when no process has the terminal open any longer. It keeps `fifo` open, so that output in
-/// the FIFO survives as well. Returns the process ID.
+/// Starts a holder. It hands `master` to every process of this user that connects to `listener`. It
+/// keeps `fifo`, the read end of the output FIFO, open, so that output in the FIFO survives too.
+/// Returns the process ID.
+///
+/// When no process has the terminal open any longer, the holder exits, unless the terminal or the
+/// FIFO has output that no shim has stored. It then stays until that output was read, or until the
+/// FIFO was removed, after which no shim can store the output.
 ///
 /// This process must have one thread, and must not be PID 1 of its PID namespace.
 ///
@@ -115,17 +124,18 @@ extern "C" fn run_holder(args: *mut c_void) -> c_int {
         libc::syscall(libc::SYS_close_range, KEPT_FDS as libc::c_uint, libc::c_uint::MAX, 0);
         uid
     };
+    let numbers = [FIRST_KEPT_FD, FIRST_KEPT_FD + 1, FIRST_KEPT_FD + 2];
     // SAFETY: the descriptors were opened above, and stay open until this process exits.
-    let [listener, master] =
-        unsafe { [FIRST_KEPT_FD, FIRST_KEPT_FD + 1].map(|number| BorrowedFd::borrow_raw(number)) };
-    serve(listener, master, uid);
+    let kept = numbers.map(|number| unsafe { BorrowedFd::borrow_raw(number) });
+    serve(kept, uid);
     // exit_group(2) without the C library, whose exit handlers belong to the shim.
     // SAFETY: the call ends this process and writes to no memory. A failure is impossible.
     unsafe { libc::_exit(0) }
 }
 
-/// Hands the master to the processes that connect, until no process has the terminal open.
-fn serve(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
+/// Hands the master to the processes that connect, until no process has the terminal open and its
+/// output is stored.
+fn serve([listener, master, fifo]: [BorrowedFd<'_>; KEPT_FDS], uid: u32) {
     loop {
         let mut fds = [
             PollFd::from_borrowed_fd(listener, PollFlags::IN),
@@ -135,10 +145,23 @@ fn serve(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
         if !poll_or_pause(&mut fds, None) {
             continue;
         }
-        let [connection, terminal] = fds.map(|fd| fd.revents());
-        if terminal.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
-            || connection.intersects(PollFlags::ERR | PollFlags::NVAL)
-        {
+        let [mut connection, terminal] = fds.map(|fd| fd.revents());
+        if terminal.contains(PollFlags::NVAL) {
+            return;
+        }
+        if terminal.intersects(PollFlags::HUP | PollFlags::ERR) {
+            if !has_storable_output(master, fifo) {
+                return;
+            }
+            // The hang-up is reported until a process opens the terminal again, so only the socket
+            // is polled meanwhile.
+            let mut fds = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
+            if !poll_or_pause(&mut fds, Some(&RECHECK_INTERVAL)) {
+                continue;
+            }
+            connection = fds[0].revents();
+        }
+        if connection.intersects(PollFlags::ERR | PollFlags::NVAL) {
             return;
         }
         if connection.contains(PollFlags::IN) {
@@ -160,6 +183,17 @@ fn poll_or_pause(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> bool {
 fn pause() {
     // A poll of no descriptor takes no memory.
     let _interrupted = rustix::event::poll(&mut [], Some(&FAILURE_PAUSE));
+}
+
+/// Returns whether the terminal or the FIFO has output that a shim can still store. A shim opens
+/// the FIFO by its path, and the end of a task removes that path.
+fn has_storable_output(master: BorrowedFd<'_>, fifo: BorrowedFd<'_>) -> bool {
+    // Before the kernel reports that the master has no data, it moves the bytes that are still on
+    // their way from the programs (`n_tty_poll`), so no output is missed here.
+    let mut fds = [master, fifo].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let is_polled = rustix::event::poll(&mut fds, Some(&NO_WAIT)).is_ok();
+    let has_output = !is_polled || fds.iter().any(|fd| fd.revents().contains(PollFlags::IN));
+    has_output && rustix::fs::fstat(fifo).is_ok_and(|facts| facts.st_nlink > 0)
 }
 
 /// Accepts a connection, and hands the master to it. A process of another user, except root, receives

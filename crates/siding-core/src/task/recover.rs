@@ -1,5 +1,5 @@
 //! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each or, if no
-//! process of the task is left, records the end of the task.
+//! process of the task is left and its terminal has no output, records the end of the task.
 //!
 //! Only a process that holds a task's lock may give the task a shim. The kernel releases the lock
 //! when the shim dies. A process that acquires the lock has thereby proved that the shim is dead
@@ -106,7 +106,7 @@ pub enum RecoverError {
 struct ShimlessTask {
     locked: LockedTask,
     /// The living processes of the task that the scan found: at least one, unless the task runs on
-    /// another machine.
+    /// another machine, or has ended with output that its terminal still has.
     processes: Vec<ProcRef>,
     /// Whether the task runs on another machine, so that the new shim becomes its mirror.
     is_remote: bool,
@@ -261,7 +261,7 @@ impl<'r> Recovery<'r> {
             .scan
             .processes_of(self.root, state)
             .map_err(|source| io_error(id, "search for its processes", source))?;
-        if found.is_empty() {
+        if found.is_empty() && !has_unstored_terminal_output(state) {
             let event = end_without_processes(&folded);
             return self.record_end(&locked, &folded, event).map(RecoveryStep::Finished);
         }
@@ -382,6 +382,14 @@ impl<'r> Recovery<'r> {
 pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
     let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
     !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
+}
+
+/// Returns whether the terminal of a task without processes may have output that no shim has
+/// stored. Its holder lives exactly as long, and hands the terminal to a new shim, which stores the
+/// output and records the end.
+fn has_unstored_terminal_output(state: &TaskState) -> bool {
+    let holder = state.terminal.as_ref().and_then(|terminal| terminal.holder);
+    holder.is_some_and(procfs::is_running)
 }
 
 /// Waits until a new shim reports that it has taken over.
