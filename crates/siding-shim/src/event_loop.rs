@@ -6,6 +6,7 @@
 //! | a signal: SIGCHLD | reaps, records the leader's end or the empty tree |
 //! | a signal: SIGTERM, SIGINT | stops the task |
 //! | a process that is not a child ended | the same as after SIGCHLD |
+//! | the holder of the terminal ended | starts another one |
 //! | the session's owner ended | searches for another owner, otherwise starts the grace |
 //! | a server has responded | nothing: the next tick checks the task's readiness |
 //! | the proxy reported | records denied hosts |
@@ -93,6 +94,7 @@ fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal
             Source::Output => supervisor.on_output_readable(),
             Source::Signals => supervisor.on_signals(signals),
             Source::TreeMember => supervisor.on_member_exited(),
+            Source::TerminalHolder => supervisor.on_terminal_holder_exited(),
             Source::SessionOwner => supervisor.on_owner_exited(),
             // The response is evaluated by the tick that follows.
             Source::Readiness => {}

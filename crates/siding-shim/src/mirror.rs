@@ -179,7 +179,11 @@ impl Mirror {
             Source::Client(id) => self.on_client_readable(id),
             Source::Listener => self.clients.accept(),
             // The remote shim has these sources.
-            Source::Output | Source::TreeMember | Source::Readiness | Source::Proxy => {}
+            Source::Output
+            | Source::TreeMember
+            | Source::TerminalHolder
+            | Source::Readiness
+            | Source::Proxy => {}
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum Source {
     Signals,
     /// A process of the task that is not a child of the shim has ended.
     TreeMember,
+    /// The holder of the task's terminal has ended.
+    TerminalHolder,
     /// The owner that the task's lease watches has ended.
     SessionOwner,
     /// A server that must respond before the task is ready has responded.

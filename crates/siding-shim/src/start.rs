@@ -276,7 +276,7 @@ fn prepare_task(
             .and_then(|fifo| Ok(StderrFifo { fifo, spans: SpanWriter::create(dir)? }));
         pump.set_stderr(stderr.map_err(&output_error)?);
     }
-    let terminal = open_terminal(&accepted.spec, runtime_dir, &pipes, &mut pump)
+    let terminal = open_terminal(&accepted.spec, runtime_dir, &mut pump)
         .map_err(failed_to("open a terminal"))?;
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
@@ -313,11 +313,10 @@ fn prepare_task(
 fn open_terminal(
     spec: &TaskSpec,
     runtime_dir: BorrowedFd<'_>,
-    pipes: &StdioPipes,
     pump: &mut OutputPump,
 ) -> io::Result<Option<TaskTerminal>> {
     let Some(size) = spec.terminal else { return Ok(None) };
-    let terminal = TaskTerminal::open(size, runtime_dir, &pipes.fifo_keepalives)?;
+    let terminal = TaskTerminal::open(size, runtime_dir)?;
     pump.set_terminal(terminal.output()?);
     Ok(Some(terminal))
 }

@@ -202,6 +202,8 @@ impl TaskSupervisor {
             poll_set.add(index, Source::Output, self.output.sources());
         }
         poll_set.add(index, Source::TreeMember, self.tree.sources());
+        let holder = self.terminal.as_ref().and_then(TaskTerminal::holder_source);
+        poll_set.add(index, Source::TerminalHolder, holder);
         poll_set.add(index, Source::SessionOwner, self.lease.source());
         poll_set.add(index, Source::Readiness, self.readiness.sources(self.task.state()));
         poll_set.add(index, Source::Proxy, self.proxy.source());

@@ -3,20 +3,22 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use siding_core::processes::tree;
-use siding_core::store::task_files::TERMINAL_SOCKET;
+use siding_core::store::task_files::{OUTPUT_FIFO, TERMINAL_SOCKET};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::pty::{self, EchoModes, Pty};
-use siding_core::sys::{
-    clock, descriptor, file, inspect_process, procfs, terminal_holder, unix_socket,
-};
-use siding_model::process::{MonotonicMs, ProcRef};
+use siding_core::sys::{clock, descriptor, file, inspect_process, terminal_holder, unix_socket};
+use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::signal::Signal;
 use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, TerminalState};
 
 use crate::shell_command::move_high;
 use crate::terminal_output::TerminalOutput;
+
+/// Maximum number of holders that one shim starts in place of holders that were killed. A process
+/// that kills every holder must not make the shim start one after another, and the shim cannot free
+/// the stack of a holder.
+const MAX_REPLACEMENTS: u32 = 3;
 
 /// The terminal of a task.
 #[derive(Debug)]
@@ -25,25 +27,23 @@ pub(crate) struct TaskTerminal {
     /// A descriptor of the programs' side, so that the master is not hung up while no program of the
     /// task has the terminal open for a moment.
     slave: OwnedFd,
-    /// The process that holds the terminal for the next shim, if it could be started.
-    holder: Option<ProcRef>,
+    /// The process that holds the terminal for the next shim; `None` if none could be started, and
+    /// after its end.
+    holder: Option<PidFd>,
+    /// Number of the holders that were started in place of others.
+    replacements: u32,
     /// Whether a person types into the terminal.
     pub(crate) lease: TerminalLease,
 }
 
 impl TaskTerminal {
-    /// Opens a terminal of this size and starts its holder, which listens in `runtime_dir`. The
-    /// holder also keeps the first of `fifo_keepalives` open, and with it the output FIFO.
-    pub(crate) fn open(
-        size: TerminalSize,
-        runtime_dir: BorrowedFd<'_>,
-        fifo_keepalives: &[OwnedFd],
-    ) -> io::Result<Self> {
+    /// Opens a terminal of this size and starts its holder, which listens in `runtime_dir`, where
+    /// the output FIFO is.
+    pub(crate) fn open(size: TerminalSize, runtime_dir: BorrowedFd<'_>) -> io::Result<Self> {
         let Pty { master, slave } = Pty::open(size)?;
         // The leader inherits the terminal as 0, 1 and 2, and its own numbers must be above these.
         let (master, slave) = (move_high(master)?, move_high(slave)?);
-        let fifo = fifo_keepalives.first().map_or(master.as_fd(), |fifo| fifo.as_fd());
-        let holder = start_holder(runtime_dir, &master, fifo);
+        let holder = start_holder(runtime_dir, &master);
         Ok(Self::new(master, slave, holder))
     }
 
@@ -53,22 +53,49 @@ impl TaskTerminal {
         terminal: &TerminalState,
         runtime_dir: BorrowedFd<'_>,
     ) -> io::Result<Option<Self>> {
+        let recorded = terminal.holder.map(PidFd::open_if_alive);
+        let holder = recorded.and_then(|opened| opened.ok().flatten());
         // A signal may have stopped the holder.
-        signal_holder(terminal.holder, Signal::CONT);
+        signal_holder(holder.as_ref(), Signal::CONT);
         let Some(master) = terminal_holder::receive_master(runtime_dir, TERMINAL_SOCKET)? else {
             return Ok(None);
         };
         let slave = pty::open_slave(&master)?;
-        Ok(Some(Self::new(master, slave, terminal.holder)))
+        Ok(Some(Self::new(master, slave, holder)))
     }
 
-    fn new(master: OwnedFd, slave: OwnedFd, holder: Option<ProcRef>) -> Self {
-        Self { master, slave, holder, lease: TerminalLease::default() }
+    fn new(master: OwnedFd, slave: OwnedFd, holder: Option<PidFd>) -> Self {
+        Self { master, slave, holder, replacements: 0, lease: TerminalLease::default() }
     }
 
-    /// Returns the record that the terminal exists.
+    /// Returns the record that the terminal exists, with its present holder.
     pub(crate) fn opened_record(&self) -> Record {
-        Record::Terminal(TerminalEvent::Opened { at: clock::monotonic_now(), holder: self.holder })
+        let holder = self.holder.as_ref().map(|holder| holder.process);
+        Record::Terminal(TerminalEvent::Opened { at: clock::monotonic_now(), holder })
+    }
+
+    /// Returns the descriptor that becomes readable when the holder has ended; `None` if there is
+    /// no holder.
+    pub(crate) fn holder_source(&self) -> Option<BorrowedFd<'_>> {
+        self.holder.as_ref().map(|holder| holder.as_fd())
+    }
+
+    /// Forgets the holder if it has ended, so that [`Self::holder_source`] reports its end only
+    /// once.
+    pub(crate) fn forget_ended_holder(&mut self) {
+        self.holder = self.holder.take().filter(|holder| !holder.is_dead());
+    }
+
+    /// Starts another holder if this one was killed, at most [`MAX_REPLACEMENTS`] times. Returns
+    /// the record that names it; `None` if none was started.
+    pub(crate) fn replace_ended_holder(&mut self, runtime_dir: BorrowedFd<'_>) -> Option<Record> {
+        self.forget_ended_holder();
+        if self.holder.is_some() || self.replacements == MAX_REPLACEMENTS {
+            return None;
+        }
+        self.replacements += 1;
+        self.holder = start_holder(runtime_dir, &self.master);
+        self.holder.is_some().then(|| self.opened_record())
     }
 
     /// Returns the output of the terminal, for the output pump.
@@ -106,30 +133,26 @@ impl TaskTerminal {
         pty::resize(&self.master, size)
     }
 
-    /// Closes the terminal of an ended task. The holder, which exits by itself once no process has
-    /// the terminal open, is killed, because a process outside of the task may still have it open.
+    /// Closes the terminal of an ended task. The holder is killed, because a process outside of the
+    /// task may still have the terminal open.
     pub(crate) fn close(self) {
-        signal_holder(self.holder, Signal::KILL);
+        signal_holder(self.holder.as_ref(), Signal::KILL);
     }
 }
 
 /// Sends a signal to the holder of a terminal, if it lives.
-fn signal_holder(holder: Option<ProcRef>, signal: Signal) {
-    if let Some(holder) = holder.and_then(|holder| PidFd::open_if_alive(holder).ok().flatten()) {
+fn signal_holder(holder: Option<&PidFd>, signal: Signal) {
+    if let Some(holder) = holder {
         let _already_ended = holder.send_signal(signal);
     }
 }
 
 /// Starts the holder of a terminal. Without a holder the task has its terminal all the same, but
 /// loses it if this shim is killed.
-fn start_holder(
-    runtime_dir: BorrowedFd<'_>,
-    master: &OwnedFd,
-    fifo: BorrowedFd<'_>,
-) -> Option<ProcRef> {
+fn start_holder(runtime_dir: BorrowedFd<'_>, master: &OwnedFd) -> Option<PidFd> {
+    let fifo = file::open_at(runtime_dir, OUTPUT_FIFO, file::OpenMode::Read).ok()?;
     let _already_removed = file::remove(runtime_dir, TERMINAL_SOCKET);
     let listener = unix_socket::listen(runtime_dir, TERMINAL_SOCKET).ok()?;
-    let pid = terminal_holder::start(listener.as_fd(), master.as_fd(), fifo).ok()?;
-    let holder = procfs::identify(pid);
-    holder.filter(|holder| tree::is_alive(*holder))
+    let pid = terminal_holder::start(listener.as_fd(), master.as_fd(), fifo.as_fd()).ok()?;
+    PidFd::open_pid(pid).ok().filter(|holder| !holder.is_dead())
 }

@@ -2,6 +2,7 @@
 //! failpoint. A new shim continues with the same terminal: the program notices nothing, and no byte
 //! of its output is lost.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
 
@@ -139,15 +140,44 @@ fn the_holder_of_a_removed_task_ends() {
     eventually("the holder has ended", || !holder.is_alive());
 }
 
-/// The holder only keeps the terminal for the next shim, so its death alone changes nothing.
+/// The holder only keeps the terminal for the next shim, so the program does not notice its death.
+/// The shim starts another one, which the next shim finds.
 #[test]
-fn a_killed_holder_is_not_missed() {
+fn a_killed_holder_is_replaced() {
     let sandbox = sandbox();
     let task = TerminalTask::start(&sandbox, FLOW);
-    kill_and_wait(task.holder());
+    let first = task.holder();
+    kill_and_wait(first);
+    let second = task.holder();
+    assert_ne!(first, second);
+    task.replace_shim();
+    assert_eq!(task.holder(), second);
     let from = task.output_bytes().len();
     eventually("the output grows", || task.output_bytes().len() > from + 1000);
     finish_flow(&sandbox, &task);
+    assert!(!second.is_alive(), "the holder must end with the terminal");
+}
+
+/// A process that kills every holder does not make the shim start one after another.
+#[test]
+fn a_shim_replaces_three_holders() {
+    const MAX_REPLACEMENTS: usize = 3;
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "read -r _");
+    for _ in 0..=MAX_REPLACEMENTS {
+        kill_and_wait(task.holder());
+    }
+    // The shim handles the death of a holder before it answers a client.
+    task.wait_for("input");
+    let journal = task.journal();
+    assert_eq!(
+        journal.matches(r#""terminal":"opened""#).count(),
+        1 + MAX_REPLACEMENTS,
+        "{journal}"
+    );
+    task.type_keys(&["Enter"]);
+    let _ended = task.wait_outcome();
+    task.expect_closed();
 }
 
 /// The kernel sends SIGHUP only to the leader of the session, and a shell runs its trap when the
@@ -161,8 +191,12 @@ fn the_death_of_holder_and_shim_hangs_up_the_terminal() {
     let sandbox = sandbox();
     let task = TerminalTask::start(&sandbox, HANGUP_TRAP);
     task.wait_for_output("up");
+    // A stopped shim starts no other holder.
+    let shim = task.shim();
+    shim.signal(Signal::STOP);
+    eventually("the shim is stopped", || processes::state(shim.pid) == Some('T'));
     kill_and_wait(task.holder());
-    kill_and_wait(task.shim());
+    kill_and_wait(shim);
     eventually("the program notices", || sandbox.path("hangup").exists());
     let outcome = task.wait_outcome();
     let is_expected = outcome["kind"] == "lost" || outcome["code"] == 9;

@@ -9,7 +9,8 @@ use crate::process::{MonotonicMs, ProcRef};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "terminal", rename_all = "snake_case")]
 pub enum TerminalEvent {
-    /// The terminal exists, and the command has not started yet.
+    /// The terminal exists. Written before the command starts, and again when another holder was
+    /// started in place of one that was killed.
     Opened {
         /// Time of the record.
         at: MonotonicMs,

@@ -90,6 +90,8 @@ impl TaskSupervisor {
             self.check_tree();
             // The awaited output may be complete already, and no further output may follow.
             self.readiness.scan_output(self.task.dir());
+            // The holder may have been killed after it handed the terminal over.
+            self.on_terminal_holder_exited();
         }
     }
 }

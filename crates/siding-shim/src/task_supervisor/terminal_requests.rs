@@ -164,6 +164,21 @@ impl TaskSupervisor {
         })
     }
 
+    /// Starts another holder of the terminal in place of one that has ended, and records it.
+    pub(crate) fn on_terminal_holder_exited(&mut self) {
+        let Some(terminal) = &mut self.terminal else { return };
+        // A holder that no record names would be taken for a process of the task.
+        let can_record = self.task.is_live() && self.task.can_write_optional_record();
+        let runtime_dir = self.task.dir().endpoint_dir();
+        let Some(runtime_dir) = runtime_dir.ok().filter(|_| can_record) else {
+            terminal.forget_ended_holder();
+            return;
+        };
+        if let Some(opened) = terminal.replace_ended_holder(runtime_dir) {
+            self.record(vec![opened]);
+        }
+    }
+
     /// Takes the terminal for the person of this client. Returns the response.
     pub(super) fn take_terminal(&mut self, id: ClientId, by: &str) -> ShimMessage {
         let now = clock::monotonic_now();
