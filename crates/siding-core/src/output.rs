@@ -19,6 +19,8 @@ mod head_tail;
 mod line_filter;
 mod lines;
 mod matching;
+mod number_pair;
+mod output_times;
 mod page;
 mod raw;
 mod read_cursor;
@@ -37,6 +39,7 @@ pub use head_tail::MIN_MARKED_TEXT_BYTES;
 pub use line_filter::LineFilter;
 pub use lines::ColorHandling;
 pub use matching::{LineMatch, LineMatcher, MatchHandler};
+pub use output_times::{OutputTime, OutputTimesWriter, read_output_times};
 pub use raw::{CopyResult, RawChunks, copy};
 pub use read_cursor::{advance_read_cursor, load_read_cursor};
 pub use reader::{

@@ -21,7 +21,7 @@ pub(crate) mod sequence;
 mod size;
 
 pub use detach::{DetachInput, DetachKeys};
-pub use event::{TerminalEvent, TerminalState};
+pub use event::{TerminalEvent, TerminalResize, TerminalState};
 pub use facts::{TerminalFacts, TerminalUser};
 pub use hand_over_key::HandOverKey;
 pub use ignored_interrupts::IgnoredInterrupts;

@@ -187,6 +187,7 @@ impl OutputFifo {
         }
         // Both streams are moved in turn, so that neither waits for the other to be empty.
         let limit = limit.unwrap_or(u64::MAX);
+        let from = self.bytes();
         let move_all = |fifo: &mut Self| {
             if fifo.bytes() >= limit {
                 return false;
@@ -194,19 +195,22 @@ impl OutputFifo {
             fifo.fill_from_terminal();
             fifo.move_once() | fifo.move_stderr()
         };
-        (0..MAX_READS_PER_TICK).take_while(|_| move_all(self)).count() > 0
+        let has_moved = (0..MAX_READS_PER_TICK).take_while(|_| move_all(self)).count() > 0;
+        self.record_time(from);
+        has_moved
     }
 
     /// Moves data until the FIFOs are empty or the maximum capacity of a FIFO has been moved: a
     /// descendant that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
-        let until = self.bytes() + MAX_PIPE_BYTES;
-        while self.bytes() < until {
+        let from = self.bytes();
+        while self.bytes() < from + MAX_PIPE_BYTES {
             self.fill_from_terminal();
             if !(self.move_once() | self.move_stderr()) {
-                return;
+                break;
             }
         }
+        self.record_time(from);
     }
 
     /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it did
@@ -234,6 +238,14 @@ impl OutputFifo {
     fn fill_from_terminal(&mut self) {
         if let Some(terminal) = &mut self.terminal {
             terminal.fill(&self.fifo);
+        }
+    }
+
+    /// Records when the output from `from` on was stored, if the task has a terminal.
+    fn record_time(&mut self, from: u64) {
+        let has_grown = self.bytes() > from;
+        if let Some(terminal) = self.terminal.as_mut().filter(|_| has_grown) {
+            terminal.record_time(from);
         }
     }
 

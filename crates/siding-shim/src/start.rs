@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use siding_core::output::SpanWriter;
+use siding_core::output::{OutputTimesWriter, SpanWriter};
 use siding_core::processes::cgroup;
 use siding_core::processes::siding_process;
 use siding_core::store::journal_file::JournalFile;
@@ -276,7 +276,7 @@ fn prepare_task(
             .and_then(|fifo| Ok(StderrFifo { fifo, spans: SpanWriter::create(dir)? }));
         pump.set_stderr(stderr.map_err(&output_error)?);
     }
-    let terminal = open_terminal(&accepted.spec, runtime_dir, &mut pump)
+    let terminal = open_terminal(&accepted.spec, &dirs.dir, runtime_dir, &mut pump)
         .map_err(failed_to("open a terminal"))?;
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
@@ -312,12 +312,14 @@ fn prepare_task(
 /// Opens the terminal of a task that has one, and connects its output with the output FIFO.
 fn open_terminal(
     spec: &TaskSpec,
+    dir: &TaskDir,
     runtime_dir: BorrowedFd<'_>,
     pump: &mut OutputPump,
 ) -> io::Result<Option<TaskTerminal>> {
     let Some(size) = spec.terminal else { return Ok(None) };
     let terminal = TaskTerminal::open(size, runtime_dir)?;
-    pump.set_terminal(terminal.output()?);
+    // The task does not need the times of its output.
+    pump.set_terminal(terminal.output(OutputTimesWriter::create(dir).ok())?);
     Ok(Some(terminal))
 }
 

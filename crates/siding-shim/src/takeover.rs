@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use siding_core::output::OutputTimesWriter;
 use siding_core::processes::tree::RateLimitedScan;
 use siding_core::store::journal_file::{self, JournalFile};
 use siding_core::store::task_files;
@@ -143,7 +144,8 @@ fn take_over(
         None => None,
     };
     if let Some(terminal) = &terminal {
-        output.set_terminal(terminal.output().map_err(failed_to("duplicate the terminal"))?);
+        let times = OutputTimesWriter::resume(dir).ok();
+        output.set_terminal(terminal.output(times).map_err(failed_to("duplicate the terminal"))?);
     }
     let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
     // The socket is created before the record: a client that reads in the journal which shim

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use siding_core::output::OutputTimesWriter;
 use siding_core::store::task_files::{OUTPUT_FIFO, TERMINAL_SOCKET};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::pty::{self, EchoModes, Pty};
@@ -98,10 +99,11 @@ impl TaskTerminal {
         self.holder.is_some().then(|| self.opened_record())
     }
 
-    /// Returns the output of the terminal, for the output pump.
-    pub(crate) fn output(&self) -> io::Result<TerminalOutput> {
+    /// Returns the output of the terminal, for the output pump. `times` receives the times at which
+    /// the output is stored.
+    pub(crate) fn output(&self, times: Option<OutputTimesWriter>) -> io::Result<TerminalOutput> {
         let master = descriptor::duplicate_from(&self.master, 3)?;
-        Ok(TerminalOutput::new(master, inspect_process::open_target(&self.slave)))
+        Ok(TerminalOutput::new(master, inspect_process::open_target(&self.slave), times))
     }
 
     /// Returns the side of the programs, which the leader inherits.

@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use siding_core::output::OutputTimesWriter;
 use siding_core::sys::inspect_process::FdTarget;
-use siding_core::sys::{file, pipe, pty};
+use siding_core::sys::{clock, file, pipe, pty};
 use siding_model::terminal::{QueryScanner, TerminalQuery};
 
 /// Most bytes that are moved in one step: the largest size of the FIFO while data flows.
@@ -28,17 +29,18 @@ pub(crate) struct TerminalOutput {
     scanner: QueryScanner,
     /// The queries that were not answered yet, each with the offset after it.
     queries: Vec<(TerminalQuery, u64)>,
+    /// The times at which the output was stored; `None` if their file could not be opened.
+    times: Option<OutputTimesWriter>,
 }
 
 impl TerminalOutput {
-    pub(crate) fn new(master: OwnedFd, slave: Option<FdTarget>) -> Self {
-        Self {
-            master,
-            slave,
-            is_hung_up: false,
-            scanner: QueryScanner::default(),
-            queries: Vec::new(),
-        }
+    pub(crate) fn new(
+        master: OwnedFd,
+        slave: Option<FdTarget>,
+        times: Option<OutputTimesWriter>,
+    ) -> Self {
+        let (scanner, queries) = (QueryScanner::default(), Vec::new());
+        Self { master, slave, is_hung_up: false, scanner, queries, times }
     }
 
     /// Returns the descriptor to poll for output; `None` if none can follow.
@@ -92,6 +94,14 @@ impl TerminalOutput {
                 queries.push((query, offset));
             }
         });
+    }
+
+    /// Records that the output from an offset on has just been stored.
+    pub(crate) fn record_time(&mut self, offset: u64) {
+        if let Some(times) = &mut self.times {
+            // Without the entry, for example on a full disk, a recording shows the output earlier.
+            let _best_effort = times.append(offset, clock::monotonic_now());
+        }
     }
 
     /// Removes and returns the queries that were found since the last call.

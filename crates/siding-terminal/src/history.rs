@@ -14,7 +14,8 @@ pub struct TerminalHistory {
 
 impl From<&TerminalState> for TerminalHistory {
     fn from(state: &TerminalState) -> Self {
-        Self { initial: state.initial_size, resizes: state.resizes.clone() }
+        let resizes = state.resizes.iter().map(|resize| (resize.offset, resize.size));
+        Self { initial: state.initial_size, resizes: resizes.collect() }
     }
 }
 

@@ -12,12 +12,11 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 
+use super::number_pair::{self, PAIR_BYTES};
 use crate::store::TaskDir;
 use crate::store::task_files::STDERR_SPANS_FILE;
 use crate::sys::file;
 
-/// Bytes of one range in the file.
-const ENTRY_BYTES: usize = 16;
 /// Maximum number of ranges: a file of 16 MiB. Later output counts as standard output, except
 /// standard error that continues the last range.
 const MAX_ENTRIES: u64 = 1 << 20;
@@ -52,12 +51,11 @@ impl SpanWriter {
     /// The I/O error of the system call, `NotFound` if the file was removed.
     pub fn resume(task_dir: impl AsFd, stored: u64) -> io::Result<Self> {
         let file = file::open_at(task_dir, STDERR_SPANS_FILE, file::OpenMode::ReadWrite)?;
-        let entries = file::metadata(&file)?.len / ENTRY_BYTES as u64;
+        let entries = file::metadata(&file)?.len / PAIR_BYTES as u64;
         let mut writer = Self { file, entries, last: 0..0 };
         let Some(last_entry) = entries.checked_sub(1) else { return Ok(writer) };
-        let mut bytes = [0; ENTRY_BYTES];
-        if file::read_at(&writer.file, &mut bytes, last_entry * ENTRY_BYTES as u64)? == ENTRY_BYTES
-        {
+        let mut bytes = [0; PAIR_BYTES];
+        if file::read_at(&writer.file, &mut bytes, last_entry * PAIR_BYTES as u64)? == PAIR_BYTES {
             let range = parse_entry(&bytes);
             writer.last = range.start.min(stored)..range.end.min(stored);
             writer.write_last()?;
@@ -85,10 +83,8 @@ impl SpanWriter {
     }
 
     fn write_last(&self) -> io::Result<()> {
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..8].copy_from_slice(&self.last.start.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.last.end.to_le_bytes());
-        file::write_all_at(&self.file, &bytes, (self.entries - 1) * ENTRY_BYTES as u64)
+        let bytes = number_pair::encode(self.last.start, self.last.end);
+        file::write_all_at(&self.file, &bytes, (self.entries - 1) * PAIR_BYTES as u64)
     }
 }
 
@@ -152,12 +148,12 @@ impl StderrSpans {
 
     /// Reads the ranges that are new, and again the last known one, which may have grown.
     fn read_new(&mut self) -> io::Result<()> {
-        let mut bytes = [0; ENTRIES_PER_READ * ENTRY_BYTES];
+        let mut bytes = [0; ENTRIES_PER_READ * PAIR_BYTES];
         let mut next = self.entries.saturating_sub(1);
         self.ranges.pop_back();
         loop {
-            let count = file::read_at(&self.file, &mut bytes, next * ENTRY_BYTES as u64)?;
-            let entries = bytes[..count].chunks_exact(ENTRY_BYTES);
+            let count = file::read_at(&self.file, &mut bytes, next * PAIR_BYTES as u64)?;
+            let entries = bytes[..count].chunks_exact(PAIR_BYTES);
             let read = entries.len();
             self.ranges.extend(entries.map(parse_entry));
             next += read as u64;
@@ -182,10 +178,8 @@ fn span_before(next: Option<&Range<u64>>, offset: u64, written: u64) -> OutputSp
 }
 
 fn parse_entry(bytes: &[u8]) -> Range<u64> {
-    let number = |at: usize| {
-        bytes[at..at + 8].iter().rev().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte))
-    };
-    number(0)..number(8)
+    let (from, to) = number_pair::decode(bytes);
+    from..to
 }
 
 #[cfg(test)]

@@ -12,6 +12,9 @@ pub const STDERR_FIFO: &str = "err.fifo";
 /// Name of the file that lists which bytes of the output were written to the standard error, in the
 /// task's directory.
 pub const STDERR_SPANS_FILE: &str = "stderr";
+/// Name of the file that lists when the output of the task's terminal was stored, in the task's
+/// directory.
+pub const OUTPUT_TIMES_FILE: &str = "output.times";
 /// Name of the FIFO from which the task reads its input, if the task has one.
 pub const INPUT_FIFO: &str = "in.fifo";
 /// Name of the file next to [`INPUT_FIFO`] with the number of bytes that another machine has

@@ -71,13 +71,24 @@ impl TerminalEvent {
     }
 }
 
+/// A change of the size of a task's terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalResize {
+    /// Time of the change.
+    pub at: MonotonicMs,
+    /// Stream offset of the output from which the size applies.
+    pub offset: u64,
+    /// The new size.
+    pub size: TerminalSize,
+}
+
 /// The terminal of a task after replaying its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalState {
     /// The size at the start.
     pub initial_size: TerminalSize,
-    /// The later sizes, each with the stream offset from which it applies.
-    pub resizes: Vec<(u64, TerminalSize)>,
+    /// The later sizes, in their order.
+    pub resizes: Vec<TerminalResize>,
     /// The process that holds the terminal for the next shim.
     pub holder: Option<ProcRef>,
     /// Time since which a person types into the terminal; `None` while none does.
@@ -94,14 +105,16 @@ impl TerminalState {
     /// Returns the present size.
     #[must_use]
     pub fn size(&self) -> TerminalSize {
-        self.resizes.last().map_or(self.initial_size, |(_, size)| *size)
+        self.resizes.last().map_or(self.initial_size, |resize| resize.size)
     }
 
     /// Updates the state with the next event of the journal.
     pub fn apply(&mut self, event: &TerminalEvent) {
         match event {
             TerminalEvent::Opened { holder, .. } => self.holder = *holder,
-            TerminalEvent::Resized { size, offset, .. } => self.resizes.push((*offset, *size)),
+            TerminalEvent::Resized { at, size, offset } => {
+                self.resizes.push(TerminalResize { at: *at, offset: *offset, size: *size });
+            }
             TerminalEvent::Taken { at, .. } => self.taken_since = Some(*at),
             TerminalEvent::Returned { .. } => self.taken_since = None,
         }

@@ -4,7 +4,7 @@ use super::colors::ColorCollector;
 use super::escape_sequences::{CharAction, EscapeParser};
 use super::line_buffer::LineBuffer;
 use super::repeated_lines::{LineSink, RepeatCounter};
-use super::utf8::Decoder;
+use super::utf8::Utf8Decoder;
 
 /// The treatment of consecutive equal lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,7 +48,7 @@ pub struct RenderOptions {
 /// depend on the pieces into which the input is divided.
 #[derive(Debug, Default)]
 pub struct OutputRenderer {
-    decoder: Decoder,
+    decoder: Utf8Decoder,
     state: RenderState,
 }
 
@@ -70,7 +70,7 @@ impl OutputRenderer {
             RepeatMode::Count => Some(RepeatCounter::default()),
         };
         Self {
-            decoder: Decoder::default(),
+            decoder: Utf8Decoder::default(),
             state: RenderState {
                 counter,
                 colors: options.keeps_colors.then(ColorCollector::default),

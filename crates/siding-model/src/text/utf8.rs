@@ -8,14 +8,14 @@ pub(super) const REPLACEMENT: &str = "\u{fffd}";
 /// Each maximal invalid sequence becomes one U+FFFD, as in [`String::from_utf8_lossy`]. The decoder
 /// holds at most three bytes: the start of an incomplete character.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub struct Utf8Decoder {
     held: [u8; 4],
     len: usize,
 }
 
-impl Decoder {
+impl Utf8Decoder {
     /// Passes the text of `bytes` to `sink`, in pieces and in order.
-    pub(super) fn push(&mut self, mut bytes: &[u8], mut sink: impl FnMut(&str)) {
+    pub fn push(&mut self, mut bytes: &[u8], mut sink: impl FnMut(&str)) {
         while self.len > 0 {
             let Some((first, rest)) = bytes.split_first() else {
                 return;
@@ -57,7 +57,7 @@ impl Decoder {
     }
 
     /// Passes the replacement of an incomplete character at the end of the input to `sink`.
-    pub(super) fn finish(&mut self, mut sink: impl FnMut(&str)) {
+    pub fn finish(&mut self, mut sink: impl FnMut(&str)) {
         if self.len > 0 {
             self.len = 0;
             sink(REPLACEMENT);
@@ -73,7 +73,7 @@ mod tests {
 
     fn decode(pieces: &[&[u8]]) -> String {
         let mut text = String::new();
-        let mut decoder = Decoder::default();
+        let mut decoder = Utf8Decoder::default();
         for piece in pieces {
             decoder.push(piece, |part| text.push_str(part));
         }

@@ -31,6 +31,15 @@ pub fn reserve(fd: impl AsFd, len: u64) -> io::Result<()> {
 /// The I/O error of the system call.
 pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
     let len = metadata(fd.as_fd())?.len;
+    truncate(fd, len)
+}
+
+/// Removes everything after the first `len` bytes of a file.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn truncate(fd: impl AsFd, len: u64) -> io::Result<()> {
     Ok(rustix::fs::ftruncate(fd, len)?)
 }
 
