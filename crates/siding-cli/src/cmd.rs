@@ -29,6 +29,7 @@ mod notices;
 mod output;
 mod ps;
 mod reap;
+mod record;
 mod release;
 pub(crate) mod report;
 mod rm;
@@ -62,6 +63,9 @@ use siding_core::task::view::ViewDetail;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::{render, stdout};
+
+/// The name of a file to write that means standard output.
+const STDOUT_PATH: &str = "-";
 
 /// Runs slow commands outside an agent's main loop: moves them to the background without a restart,
 /// watches them, stops them with everything that they started, and reports how they ended.
@@ -103,6 +107,7 @@ enum Command {
     Notices(notices::Args),
     Input(input::Args),
     Screen(screen::Args),
+    Record(record::Args),
     Keys(keys::Args),
     Attach(attach::Args),
     Answer(answer::Args),
@@ -198,6 +203,7 @@ impl Command {
             Self::Notices(args) => args.run(),
             Self::Input(args) => args.run(),
             Self::Screen(args) => args.run(),
+            Self::Record(args) => args.run(),
             Self::Keys(args) => args.run(),
             Self::Attach(args) => args.run(),
             Self::Answer(args) => args.run(),

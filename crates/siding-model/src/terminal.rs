@@ -36,3 +36,7 @@ pub use query::{
 };
 pub use sequence::StringTerminator;
 pub use size::{TerminalSize, TerminalSizeError};
+
+/// The terminal type of tasks (`TERM`): its control sequences are those that siding's screens
+/// understand, and every terminal database contains it.
+pub const TERMINAL_TYPE: &str = "xterm-256color";

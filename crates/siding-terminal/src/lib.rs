@@ -10,11 +10,12 @@
 //! ```
 //!
 //! [`LiveTerminal`] adds the keys, and the wait for their effect, through the shim of a running
-//! task. Everything except these two is pure. No input can make the emulator panic, and its
+//! task. [`write_cast`] records the output with its times. Everything except these three is pure. No input can make the emulator panic, and its
 //! memory depends on the size of the terminal and not on the input.
 
 #![forbid(unsafe_code)]
 
+mod cast;
 mod charset;
 mod checkpoint;
 mod condition;
@@ -33,6 +34,7 @@ mod tests;
 mod text;
 mod view;
 
+pub use cast::{CastSource, CastSummary, write_cast};
 pub use condition::{ScreenCondition, ScreenConditionError};
 pub use emulator::{Emulator, SCROLLBACK_ROWS};
 pub use history::TerminalHistory;

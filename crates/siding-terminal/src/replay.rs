@@ -229,7 +229,7 @@ impl TerminalReplay {
 /// of the output is not part of it.
 ///
 /// A terminal ends its lines with a carriage return and a newline, siding with a newline alone.
-fn find_terminal_end(chunks: &mut RawChunks, end: u64) -> io::Result<u64> {
+pub(crate) fn find_terminal_end(chunks: &mut RawChunks, end: u64) -> io::Result<u64> {
     let mut from = end.saturating_sub(MAX_SIDING_LINE_BYTES);
     let mut tail = Vec::new();
     let mut piece = Vec::new();

@@ -17,6 +17,7 @@ use siding_model::timeline::{
     retain_sessions,
 };
 
+use super::STDOUT_PATH;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
@@ -28,8 +29,6 @@ use crate::run_history;
 use crate::stdout;
 use crate::terminal;
 
-/// The value of `--svg` that means standard output.
-const STDOUT_PATH: &str = "-";
 /// Limits of the width of the text, in columns.
 const MIN_COLUMNS: usize = 40;
 const MAX_COLUMNS: usize = 300;

@@ -1,7 +1,7 @@
 //! When the output of a task's terminal was stored.
 //!
-//! The file [`OUTPUT_TIMES_FILE`] of a task with a terminal has entries of two numbers: an offset of
-//! the output, and the time (`CLOCK_MONOTONIC`, in milliseconds) at which the output from this
+//! The file [`OUTPUT_TIMES_FILE`] of a task with a terminal has entries of two numbers: an offset
+//! of the output, and the time (`CLOCK_MONOTONIC`, in milliseconds) at which the output from this
 //! offset on was stored. An entry applies up to the next one. The shim adds an entry after it has
 //! stored output, at most one in [`MIN_INTERVAL_MS`], so a quiet task writes nothing, and output
 //! that follows within this time has the time of the entry before it. A file of [`MAX_ENTRIES`]
@@ -22,8 +22,8 @@ use crate::sys::file;
 
 /// Minimum time between two entries while the file has never been full, in milliseconds.
 const MIN_INTERVAL_MS: u64 = 50;
-/// Maximum number of entries: a file of 256 KiB, for at least 13 minutes of continuous output before
-/// the first thinning.
+/// Maximum number of entries: a file of 256 KiB, for at least 13 minutes of continuous output
+/// before the first thinning.
 const MAX_ENTRIES: u64 = 16 << 10;
 /// Number of entries that one step of the thinning reads; an even number.
 const ENTRIES_PER_STEP: usize = 256;
@@ -119,8 +119,8 @@ pub struct OutputTime {
     pub at: MonotonicMs,
 }
 
-/// Reads when the output of a task was stored, in ascending order. Empty if the task has no terminal
-/// or the file is missing or unreadable: the file then says nothing.
+/// Reads when the output of a task was stored, in ascending order. Empty if the task has no
+/// terminal, or if the file is missing or unreadable.
 #[must_use]
 pub fn read_output_times(dir: &TaskDir) -> Vec<OutputTime> {
     read_entries(dir).unwrap_or_default()

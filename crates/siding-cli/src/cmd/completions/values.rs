@@ -48,7 +48,7 @@ impl ValueKind {
                 "ID",
             ) => Some(Self::RunningTasks),
             (
-                "output" | "show" | "wait" | "why" | "resume" | "ack" | "screen",
+                "output" | "show" | "wait" | "why" | "resume" | "ack" | "screen" | "record",
                 "id" | "ids",
                 "ID",
             ) => Some(Self::Tasks),
@@ -209,6 +209,7 @@ mod tests {
                 "siding why id",
                 "siding notices ack ids",
                 "siding screen id",
+                "siding record id",
                 "siding workflow resume id",
                 "siding workflow show what",
             ]

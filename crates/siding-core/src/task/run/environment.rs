@@ -4,6 +4,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use siding_model::net::{NetPolicy, Ports};
+use siding_model::terminal::TERMINAL_TYPE;
 
 use super::error::RunError;
 use super::start::PreparedTask;
@@ -83,9 +84,6 @@ fn base_variables(base: BaseEnvironment) -> Vec<(OsString, OsString)> {
 /// Sets the variables of a command that has a terminal of its own. Those of the request, which are
 /// set later, replace these.
 fn add_terminal_variables(variables: &mut Vec<(OsString, OsString)>) {
-    /// The terminal type whose control sequences siding's screens understand, and which every
-    /// terminal database contains.
-    const TERMINAL_TYPE: &str = "xterm-256color";
     // These variables describe the terminal of the starter, and some programs believe them more than
     // the terminal itself.
     variables.retain(|(name, _)| name != "LINES" && name != "COLUMNS");
