@@ -3,6 +3,7 @@
 //! shim is killed. Programs that the machine lacks are left out with a message.
 
 mod attach;
+mod cast;
 mod ends;
 mod holder;
 mod keys;
