@@ -20,13 +20,16 @@ pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "picture",
     about: "draws docs/session.svg, docs/timeline.svg and docs/top.svg from real tasks",
     usage: "\
-Usage: cargo xtask picture
+Usage: cargo xtask picture [RECORDING]
 
 Builds the program, runs a short session of real commands on a terminal of 80 columns (script(1)), and
 writes the recorded screen to docs/session.svg, which README.md shows. Also prints the session. The
 session has a home directory of its own, in which ~/project is this checkout, and no variables of an
 agent. Then runs the tasks of docs/timeline.svg, and those of the screen of `siding top` in
 docs/top.svg, which takes a minute.
+
+With a recording of `siding record --cast` (asciicast v3), prints its last screen as SVG instead, and
+runs nothing.
 ",
     run: draw_picture,
 };
@@ -56,9 +59,22 @@ const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
 fn draw_picture(arguments: &[String]) -> Result<ExitCode> {
-    if !arguments.is_empty() {
-        bail!("takes no arguments");
+    match arguments {
+        [] => draw_all(),
+        [recording] => print_recording(Path::new(recording)),
+        _ => bail!("takes at most one argument: the file of a recording"),
     }
+}
+
+/// Prints the last screen of a recording as SVG.
+fn print_recording(path: &Path) -> Result<ExitCode> {
+    let read = || recorded_screen::render_cast(&fs::read_to_string(path)?);
+    let screen = read().with_context(|| format!("could not draw `{}`", path.display()))?;
+    std::io::stdout().write_all(&draw_screen(&screen)).context("could not print the picture")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn draw_all() -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     let program = build_program(&workspace)?;
     let draw = |path: &str, record: &dyn Fn(&DemoSandbox, &Path) -> Result<Vec<u8>>| {

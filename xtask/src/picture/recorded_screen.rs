@@ -8,6 +8,8 @@
 use std::rc::Rc;
 
 use anstyle_parse::{Params, Parser, Perform};
+use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 /// Distance of tab stops, in columns.
 const TAB_COLUMNS: usize = 8;
@@ -26,6 +28,23 @@ pub(super) fn render_terminal(bytes: &[u8], columns: usize) -> String {
         parser.advance(&mut screen, *byte);
     }
     screen.format_rows()
+}
+
+/// Returns the last screen of a recording (asciicast v3) as [`render_terminal`] does, with the width
+/// that its terminal had at the start.
+pub(super) fn render_cast(cast: &str) -> Result<String> {
+    let mut lines = cast.lines().filter(|line| !line.starts_with('#'));
+    let header: Value = serde_json::from_str(lines.next().context("the file is empty")?)?;
+    let columns = header["term"]["cols"].as_u64().filter(|columns| *columns > 0);
+    let columns = columns.context("the first line has no `term.cols`")?;
+    let mut output = String::new();
+    for line in lines {
+        let (_interval, code, data): (f64, String, String) = serde_json::from_str(line)?;
+        if code == "o" {
+            output.push_str(&data);
+        }
+    }
+    Ok(render_terminal(output.as_bytes(), usize::try_from(columns)?))
 }
 
 #[derive(Debug)]
@@ -211,6 +230,23 @@ mod tests {
         check("a\tb\x08c", "a       c\n");
         check("a\r\nb\x1b[9Ac\x1b[J", "ac\n");
         check("old\x1b[2J\x1b[3;2Hx\x1b[1;1Hy\x1b[Hz\x1b[;4Hw", "z  w\n\n x\n");
+    }
+
+    #[test]
+    fn a_recording_is_drawn_with_its_width() {
+        let cast = [
+            r#"{"version":3,"term":{"cols":4,"rows":2}}"#,
+            "# a comment",
+            r#"[0.010, "o", "abcdef\u001b"]"#,
+            r#"[1.000, "r", "90x30"]"#,
+            r#"[0.000, "o", "[1mg\r\n"]"#,
+            r#"[0.000, "x", "0"]"#,
+        ];
+        let screen = render_cast(&cast.join("\n")).expect("a recording");
+        assert_eq!(screen, "abcd\nef\x1b[1mg\x1b[0m\n");
+        for broken in ["", "{}", "{\"term\":{\"cols\":0}}", "{\"term\":{\"cols\":4}}\n[]"] {
+            assert!(render_cast(broken).is_err(), "{broken}");
+        }
     }
 
     #[test]
