@@ -93,10 +93,13 @@ impl Args {
             OpenOptions::new().write(true).create_new(true).open(&self.cast)
         };
         let path = self.cast.display();
-        created.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Failure::new(format!("`{path}` exists already"))
-                .with_hint("--force replaces it; another name keeps both"),
-            _ => Failure::new(format!("could not create `{path}`: {error}")),
+        created.map_err(|error| {
+            if error.kind() == ErrorKind::AlreadyExists {
+                Failure::new(format!("`{path}` exists already"))
+                    .with_hint("--force replaces it; another name keeps both")
+            } else {
+                Failure::new(format!("could not create `{path}`: {error}"))
+            }
         })
     }
 }
