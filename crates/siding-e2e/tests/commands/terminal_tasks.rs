@@ -85,6 +85,8 @@ fn a_notice_tells_a_person_to_answer_a_prompt_for_a_secret() {
     let summary = notice["summary"].as_str().expect("a text");
     assert!(summary.contains(&format!("`siding answer {id}`")), "{notice}");
     assert!(!summary.contains("siding keys"), "{notice}");
+    let text = run_ok(&sandbox, &["notices"]).stdout_text();
+    assert!(text.contains(&format!("`siding answer {id}`")), "{text}");
     stop_all(&sandbox);
 }
 

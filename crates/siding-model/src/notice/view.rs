@@ -291,6 +291,24 @@ impl NoticeView {
     }
 }
 
+impl NoticeView {
+    /// Splits the summary into siding's own sentence, which ends with the next step, and the text of
+    /// the task. A reader with little space shortens only the second part. The first part is empty
+    /// if the whole summary is text of the task.
+    #[must_use]
+    pub fn split_summary(&self) -> (&str, &str) {
+        match self.kind {
+            NoticeKind::Stalled
+            | NoticeKind::Lingering
+            | NoticeKind::Limit
+            | NoticeKind::Ready
+            | NoticeKind::Expiring
+            | NoticeKind::Terminal => self.summary.split_once('\n').unwrap_or((&self.summary, "")),
+            NoticeKind::Ended | NoticeKind::Matched => ("", &self.summary),
+        }
+    }
+}
+
 /// Returns the statuses of the stages of a pipeline that exited with 0 although a stage failed.
 fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec<i32>> {
     let stages = state.pipeline.as_ref()?;

@@ -10,7 +10,7 @@ use siding_core::sys::file;
 use siding_model::duration::format_duration;
 use siding_model::notice::{NoticeView, Priority};
 use siding_model::settings::{Settings, Webhook};
-use siding_model::text::one_line;
+use siding_model::text::{one_line, wrap_words};
 
 use super::webhook;
 use crate::failure::Failure;
@@ -22,8 +22,8 @@ const NOTIFY_SEND_PROGRAM: &str = "notify-send";
 const NOTIFICATION_COLUMNS: usize = 100;
 /// The BEL character, at which a terminal rings its bell.
 const BELL_BYTES: &[u8] = b"\x07";
-/// Maximum number of summary lines in a notification. They are the last ones, which have the
-/// result.
+/// Maximum number of lines of a task's text in a notification. They are the last ones, which have
+/// the result.
 const MAX_SUMMARY_LINES: usize = 3;
 
 /// The terminal on which the bell rings.
@@ -128,16 +128,13 @@ fn show_desktop_notification(notice: &NoticeView) -> std::io::Result<()> {
     let status = notice.status.as_str().replace('_', " ");
     let elapsed = format_duration(Duration::from_millis(notice.elapsed_ms));
     let title = one_line(&format!("{status} after {elapsed}: {what}"), NOTIFICATION_COLUMNS);
-    let lines: Vec<&str> = notice.summary.lines().collect();
-    let last = &lines[lines.len().saturating_sub(MAX_SUMMARY_LINES)..];
-    let body: Vec<String> =
-        last.iter().map(|line| escape_markup(&one_line(line, NOTIFICATION_COLUMNS))).collect();
+    let body = format_body(notice);
     let urgency = match notice.priority {
         Priority::Next => "critical",
         Priority::Later => "normal",
     };
     let mut child = Command::new(NOTIFY_SEND_PROGRAM)
-        .args(["--app-name=siding", "--urgency", urgency, "--", &title, &body.join("\n")])
+        .args(["--app-name=siding", "--urgency", urgency, "--", &title, &body])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -148,7 +145,64 @@ fn show_desktop_notification(notice: &NoticeView) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Returns the lines of a notification below its title. The sentence of siding is complete, because
+/// it names the command that a person has to type.
+fn format_body(notice: &NoticeView) -> String {
+    let (sentence, text) = notice.split_summary();
+    let text: Vec<&str> = text.lines().collect();
+    let last = &text[text.len().saturating_sub(MAX_SUMMARY_LINES)..];
+    let sentence = one_line(sentence, usize::MAX);
+    let rows =
+        if sentence.is_empty() { Vec::new() } else { wrap_words(&sentence, NOTIFICATION_COLUMNS) };
+    let last = last.iter().map(|line| one_line(line, NOTIFICATION_COLUMNS));
+    let lines: Vec<String> =
+        rows.into_iter().chain(last).map(|line| escape_markup(&line)).collect();
+    lines.join("\n")
+}
+
 /// Escapes the characters that a desktop may interpret as markup in the body of a notification.
 fn escape_markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use siding_model::notice::{NoticeKind, NoticeOutput, NoticeStatus};
+
+    use super::*;
+
+    /// Returns the notice about a task that asks for a secret with a long prompt.
+    pub(in crate::cmd::notices) fn notice_about_a_secret() -> NoticeView {
+        let sentence = "silent for 2.0s: waits for a secret; It asks for a password, which only \
+                        the user can enter, with `siding answer b-4k7q0n2m8x5t`; `siding stop \
+                        b-4k7q0n2m8x5t` ends the task.";
+        NoticeView {
+            notice_id: "b-4k7q0n2m8x5t.4".parse().expect("an id"),
+            task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
+            session_id: "cli".parse().expect("a session"),
+            kind: NoticeKind::Stalled,
+            status: NoticeStatus::Stalled,
+            priority: Priority::Next,
+            at: "2025-11-21T22:41:20.000Z".to_owned(),
+            exit_code: None,
+            signal: None,
+            limit: None,
+            name: None,
+            command: "deploy".to_owned(),
+            elapsed_ms: 2_500,
+            output: NoticeOutput { path: "/state/output".to_owned(), bytes: 300 },
+            summary: format!("{sentence}\nPassword of {}", "the vault ".repeat(30)),
+            evidence: None,
+            pipeline_statuses: None,
+        }
+    }
+
+    #[test]
+    fn a_notification_names_the_whole_next_step() {
+        let body = format_body(&notice_about_a_secret());
+        assert!(body.contains("`siding answer b-4k7q0n2m8x5t`"), "{body}");
+        let rows: Vec<&str> = body.lines().collect();
+        assert!(rows.iter().all(|row| one_line(row, NOTIFICATION_COLUMNS) == *row), "{body}");
+        assert!(rows.last().is_some_and(|row| row.starts_with("Password of")), "{body}");
+    }
 }

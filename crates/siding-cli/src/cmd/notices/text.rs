@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use siding_model::duration::format_duration;
 use siding_model::notice::NoticeView;
-use siding_model::text::one_line;
+use siding_model::text::{one_line, wrap_words};
 
 use crate::stdout::text_columns;
 
@@ -15,7 +15,8 @@ const LAST_LINES: usize = 5;
 /// Indentation of each line of the summary.
 const SUMMARY_INDENT: &str = "    ";
 
-/// Formats a notice as one line with its id, status and command, followed by the indented summary.
+/// Formats a notice as one line with its id, status and command, followed by the indented summary,
+/// whose first sentence is siding's own.
 pub(super) fn format_notice(notice: &NoticeView) -> String {
     let columns = text_columns();
     let how = match (notice.exit_code, &notice.signal, &notice.limit) {
@@ -31,11 +32,18 @@ pub(super) fn format_notice(notice: &NoticeView) -> String {
     line.push_str(&one_line(what, columns.saturating_sub(line.chars().count()).max(columns / 4)));
     let mut text = one_line(&line, columns);
     text.push('\n');
-    let lines: Vec<&str> = notice.summary.lines().collect();
+    let (sentence, summary) = notice.split_summary();
+    let room = columns.saturating_sub(SUMMARY_INDENT.len());
+    if !sentence.is_empty() {
+        // The sentence is not cut, because its end names the next step.
+        for row in wrap_words(&one_line(sentence, usize::MAX), room) {
+            text.push_str(&format!("{SUMMARY_INDENT}{row}\n"));
+        }
+    }
+    let lines: Vec<&str> = summary.lines().collect();
     let mut show = |line: &str| {
         text.push_str(SUMMARY_INDENT);
         // `one_line` would escape a tab to `\t`.
-        let room = columns.saturating_sub(SUMMARY_INDENT.len());
         text.push_str(&one_line(&line.replace('\t', "  "), room));
         text.push('\n');
     };
@@ -49,4 +57,19 @@ pub(super) fn format_notice(notice: &NoticeView) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::notifier::tests::notice_about_a_secret;
+    use super::*;
+
+    #[test]
+    fn the_next_step_is_shown_in_full_and_the_prompt_is_cut() {
+        let text = format_notice(&notice_about_a_secret());
+        assert!(text.contains("`siding answer b-4k7q0n2m8x5t`"), "{text}");
+        assert!(text.contains("`siding stop b-4k7q0n2m8x5t`"), "{text}");
+        assert!(text.lines().all(|line| line == one_line(line, 80)), "{text}");
+        assert!(text.contains("Password") && text.contains('…'), "{text}");
+    }
 }
