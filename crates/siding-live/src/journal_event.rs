@@ -134,7 +134,7 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
         Record::Stalled(stall) => {
             let evidence = &stall.evidence;
             let silent = format_ms(evidence.silent_ms);
-            let phrase = evidence.verdict.phrase(evidence.waiting_on);
+            let phrase = evidence.verdict.phrase(evidence.waiting_on, evidence.awaited_input);
             (stall.at, EventTone::Warning, format!("silent for {silent}: {phrase}"))
         }
         Record::Resumed { at, by: Some(by) } => {

@@ -94,6 +94,7 @@ pub fn explain_waits(dir: &TaskDir, pids: &[i32]) -> HashMap<i32, String> {
             concurrent_reader: None,
             input_channel: None,
             prompt: None,
+            awaited_input: None,
         };
         let links = probe::explain_chain(&sample, &alone, &tree::command_for_report);
         Some((pid, describe_wait(links.first()?)?))

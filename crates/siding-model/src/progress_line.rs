@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::evidence::{AttentionView, WhyVerdict};
 use crate::process::MonotonicMs;
+use crate::terminal::AwaitedInput;
 use crate::text::{CharacterSet, display_width, one_line};
 
 /// Time between two repaints of the line, in milliseconds.
@@ -111,6 +112,11 @@ fn format_seconds(ms: u64) -> String {
 fn format_silence(stall: &AttentionView) -> String {
     let silent = format!("silent for {}", format_seconds(stall.silent_ms));
     let reason = match stall.verdict {
+        WhyVerdict::InputWait | WhyVerdict::InputLikely
+            if stall.awaited_input == Some(AwaitedInput::Secret) =>
+        {
+            "waits for a password"
+        }
         WhyVerdict::InputWait => "waits for input",
         WhyVerdict::InputLikely => "probably waits for input",
         WhyVerdict::PasswordLikely => "probably waits for a password",
@@ -214,7 +220,14 @@ mod tests {
 
     fn stall(verdict: WhyVerdict, waiting_on: Option<WaitingOn>) -> AttentionView {
         let (certainty, advice) = (Certainty::Hard, String::new());
-        AttentionView { verdict, waiting_on, certainty, silent_ms: 50_900, advice }
+        AttentionView {
+            verdict,
+            waiting_on,
+            awaited_input: None,
+            certainty,
+            silent_ms: 50_900,
+            advice,
+        }
     }
 
     #[test]
@@ -238,6 +251,11 @@ mod tests {
         let queued = ProgressFacts { remote: Some("queued: job 7\u{1b}[2J"), ..counts };
         let expected = "1 of 3 ended  2m 10s ▓▓▓░░ of 4m  Ctrl-B  queued: job 7\\e[2J";
         assert_eq!(line(queued, 80), expected);
+        let secret = AttentionView {
+            awaited_input: Some(AwaitedInput::Secret),
+            ..stall(WhyVerdict::InputWait, None)
+        };
+        assert_eq!(format_silence(&secret), "silent for 50s: waits for a password");
         let network = stall(WhyVerdict::Waiting, Some(WaitingOn::Network));
         assert_eq!(format_silence(&network), "silent for 50s: waits (network)");
         assert_eq!(format_silence(&stall(WhyVerdict::Unknown, None)), "silent for 50s");

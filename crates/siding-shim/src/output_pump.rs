@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use siding_core::store::TaskDir;
 use siding_core::sys::inspect_process::FdTarget;
+use siding_core::sys::pty::EchoModes;
 use siding_model::process::MonotonicMs;
 use siding_model::record::OutputTotals;
 use siding_model::terminal::TerminalQuery;
@@ -129,6 +130,14 @@ impl OutputPump {
                 fifo.terminal.as_ref().is_some_and(|terminal| terminal.asks_for_secret())
             }
             Self::Adopted(_) => false,
+        }
+    }
+
+    /// Returns the modes of the task's terminal; `None` without a terminal.
+    pub(crate) fn echo_modes(&self) -> Option<EchoModes> {
+        match self {
+            Self::Fifo(fifo) => fifo.terminal.as_ref().and_then(|terminal| terminal.echo_modes()),
+            Self::Adopted(_) => None,
         }
     }
 

@@ -212,6 +212,7 @@ impl StallWatch {
         Evidence {
             verdict: judged.verdict,
             waiting_on: judged.waiting_on,
+            awaited_input: judged.awaited_input,
             certainty: judged.certainty,
             since_ms: self.last_finding.map_or(0, |(_, since)| now.ms_since(since)),
             silent_ms: self.watch.silent_ms(now),

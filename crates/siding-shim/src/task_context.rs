@@ -4,11 +4,13 @@ use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_core::processes::tree;
 use siding_core::store::{StateDir, TaskDir};
 use siding_model::evidence::TaskSample;
-use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail, Prompt};
+use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail};
 use siding_model::journal::TaskState;
 use siding_model::limits::ProcessUsage;
 use siding_model::process::LeaderRef;
+use siding_model::terminal::TerminalInput;
 use siding_model::text;
+use siding_terminal::{TerminalHistory, TerminalReplay};
 
 use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
@@ -77,14 +79,26 @@ impl<'t> TaskContext<'t> {
         })
     }
 
-    /// Returns the end of the output, where a prompt would be.
+    /// Returns the end of the output, where a prompt would be, with the state of the terminal.
     pub(crate) fn read_tail(&self) -> OutputTail {
-        let mut tail = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES));
-        // The mode of the terminal shows what the words of a prompt only suggest.
-        if self.output.asks_for_secret() {
-            tail.prompt = Some(Prompt::Password);
-        }
-        tail
+        let tail = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES));
+        let Some(modes) = self.output.echo_modes() else { return tail };
+        let input =
+            TerminalInput { echo: modes.echoes, canonical: modes.is_canonical, reader: None };
+        // Programs that read whole lines do not use the alternate screen.
+        let is_alternate_screen = !modes.is_canonical && self.shows_alternate_screen();
+        tail.with_terminal(input, is_alternate_screen)
+    }
+
+    /// Returns whether the terminal shows the alternate screen. The screen is computed from the
+    /// output each time, because a copy in memory would cost every idle task more than all its
+    /// other state. A sample of a silent task is rare.
+    #[inline(never)]
+    fn shows_alternate_screen(&self) -> bool {
+        let Some(terminal) = &self.state.terminal else { return false };
+        let history = TerminalHistory::from(terminal);
+        TerminalReplay::open(self.dir, &history, None, false)
+            .is_ok_and(|replay| replay.screen().is_alternate())
     }
 
     fn live_leader(&self) -> Option<i32> {

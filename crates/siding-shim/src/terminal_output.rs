@@ -5,7 +5,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use siding_core::output::OutputTimesWriter;
 use siding_core::sys::inspect_process::FdTarget;
-use siding_core::sys::{clock, file, pipe, pty};
+use siding_core::sys::pty::{self, EchoModes};
+use siding_core::sys::{clock, file, pipe};
 use siding_model::terminal::{QueryScanner, TerminalQuery};
 
 /// Most bytes that are moved in one step: the largest size of the FIFO while data flows.
@@ -51,7 +52,12 @@ impl TerminalOutput {
     /// Returns whether the terminal passes on whole lines and does not echo them, as programs
     /// request for a secret.
     pub(crate) fn asks_for_secret(&self) -> bool {
-        pty::echo_modes(&self.master).is_ok_and(|modes| modes.is_canonical && !modes.echoes)
+        self.echo_modes().is_some_and(|modes| modes.is_canonical && !modes.echoes)
+    }
+
+    /// Returns the modes that the programs have set; `None` if the terminal is closed.
+    pub(crate) fn echo_modes(&self) -> Option<EchoModes> {
+        pty::echo_modes(&self.master).ok()
     }
 
     /// Moves output into the FIFO, as much as fits.

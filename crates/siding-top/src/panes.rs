@@ -265,7 +265,7 @@ pub(crate) fn evidence_lines(title: &str, view: &WhyView) -> Vec<PaneLine> {
         PaneLine::new(Tone::Strong, title),
         PaneLine::normal(format!(
             "{}, silent for {}, {:.1} % of a core",
-            view.verdict.phrase_with_certainty(view.waiting_on, view.certainty),
+            view.verdict.phrase_with_certainty(view.waiting_on, view.awaited_input, view.certainty),
             format_duration(Duration::from_millis(view.silent_ms)),
             view.cpu_percent
         )),

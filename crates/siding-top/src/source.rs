@@ -167,7 +167,7 @@ fn running_reason(view: &TaskView) -> String {
 /// Returns the verdict about a silent task, with the question that the task asks if it waits for
 /// input.
 fn silence_reason(task: &LiveTask, attention: &AttentionView) -> String {
-    let phrase = attention.verdict.phrase(attention.waiting_on);
+    let phrase = attention.verdict.phrase(attention.waiting_on, attention.awaited_input);
     let asked = task.stall().filter(|_| attention.verdict.asks_for_input());
     match asked.map(|stall| one_line(stall.evidence.tail.trim(), PROMPT_COLUMNS)) {
         Some(question) if !question.is_empty() => format!("{phrase}: \"{question}\""),

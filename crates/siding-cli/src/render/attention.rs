@@ -1,7 +1,8 @@
 //! Describes in one or two words why a task needs attention. The JSON output has the same facts.
 
-use siding_model::evidence::WhyVerdict;
+use siding_model::evidence::{AttentionView, WhyVerdict};
 use siding_model::task_view::{PhaseName, TaskView};
+use siding_model::terminal::AwaitedInput;
 
 /// Returns the most urgent label: needed input or a stopped process, an exceeded limit, silence, or
 /// remaining processes of an ended command. Returns `None` for a task that has ended or needs no
@@ -10,25 +11,37 @@ pub(crate) fn attention_label(view: &TaskView) -> Option<&'static str> {
     if view.outcome.is_some() {
         return None;
     }
-    let silent = view.attention.as_ref().and_then(|attention| match attention.verdict {
-        WhyVerdict::InputWait | WhyVerdict::InputLikely => Some("needs input"),
+    let attention = view.attention.as_ref();
+    let silent = attention.and_then(silence_label);
+    let limit = (!view.breaches.is_empty()).then_some("over limit");
+    let needs_answer = attention
+        .filter(|found| found.verdict.asks_for_input() || found.verdict.needs_action())
+        .and(silent);
+    let lingering = (view.phase == PhaseName::Lingering).then_some("work left");
+    needs_answer.or(limit).or(silent).or(lingering)
+}
+
+fn silence_label(attention: &AttentionView) -> Option<&'static str> {
+    let awaited = attention.awaited_input;
+    match attention.verdict {
+        WhyVerdict::InputWait | WhyVerdict::InputLikely => Some(match awaited {
+            Some(AwaitedInput::Secret) => "password",
+            Some(AwaitedInput::Line | AwaitedInput::Keys) | None => "needs input",
+        }),
         WhyVerdict::PasswordLikely => Some("password"),
         WhyVerdict::TtyStopped | WhyVerdict::Stopped => Some("stopped"),
+        WhyVerdict::Quiet if awaited == Some(AwaitedInput::Keys) => Some("idle"),
         WhyVerdict::Waiting | WhyVerdict::Busy | WhyVerdict::Quiet | WhyVerdict::Unknown => {
             Some("silent")
         }
         // A server without requests is silent, so its silence needs no attention.
         WhyVerdict::Serving => None,
-    });
-    let limit = (!view.breaches.is_empty()).then_some("over limit");
-    let needs_answer = silent.filter(|word| *word != "silent");
-    let lingering = (view.phase == PhaseName::Lingering).then_some("work left");
-    needs_answer.or(limit).or(silent).or(lingering)
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use siding_model::evidence::{AttentionView, Certainty};
+    use siding_model::evidence::Certainty;
     use siding_model::outcome::Outcome;
 
     use super::super::sample::{ended_task, running_task, sample_breach};
@@ -37,7 +50,27 @@ pub(super) mod tests {
     pub(in crate::render) fn sample_attention(verdict: WhyVerdict) -> AttentionView {
         let certainty = Certainty::Hard;
         let advice = String::new();
-        AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice }
+        AttentionView {
+            verdict,
+            waiting_on: None,
+            awaited_input: None,
+            certainty,
+            silent_ms: 60_000,
+            advice,
+        }
+    }
+
+    #[test]
+    fn the_awaited_input_decides_whether_a_secret_is_needed_or_nothing() {
+        let label = |verdict, awaited| {
+            let attention =
+                AttentionView { awaited_input: Some(awaited), ..sample_attention(verdict) };
+            attention_label(&TaskView { attention: Some(attention), ..running_task() })
+        };
+        assert_eq!(label(WhyVerdict::InputWait, AwaitedInput::Secret), Some("password"));
+        assert_eq!(label(WhyVerdict::InputWait, AwaitedInput::Keys), Some("needs input"));
+        assert_eq!(label(WhyVerdict::InputWait, AwaitedInput::Line), Some("needs input"));
+        assert_eq!(label(WhyVerdict::Quiet, AwaitedInput::Keys), Some("idle"));
     }
 
     #[test]

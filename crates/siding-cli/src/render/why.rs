@@ -19,7 +19,8 @@ const MAX_STATUS_LINES: usize = 4;
 /// Formats the evidence about a quiet task on one screen. `columns` is the width of the screen.
 pub(crate) fn why_screen(view: &WhyView, columns: usize) -> String {
     let room = columns.saturating_sub(LABEL_COLUMNS);
-    let verdict = view.verdict.phrase_with_certainty(view.waiting_on, view.certainty);
+    let verdict =
+        view.verdict.phrase_with_certainty(view.waiting_on, view.awaited_input, view.certainty);
     let head = format!("{}  {verdict}\n", view.task_id);
     let mut text = wrap_message(&head, columns);
     let spent = |ms| format_duration(Duration::from_millis(ms));
@@ -85,7 +86,7 @@ pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
         "silent for {}, {}",
         format_duration(Duration::from_millis(view.silent_ms)),
-        view.verdict.phrase_with_certainty(view.waiting_on, view.certainty)
+        view.verdict.phrase_with_certainty(view.waiting_on, view.awaited_input, view.certainty)
     )
 }
 
@@ -142,6 +143,7 @@ mod tests {
             task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
             verdict: WhyVerdict::InputWait,
             waiting_on: None,
+            awaited_input: None,
             certainty: Certainty::Hard,
             since_ms: 2_000,
             silent_ms: 4_000,
@@ -229,7 +231,8 @@ mod tests {
     #[test]
     fn every_verdict_fits_a_line_of_the_screen_of_show() {
         for verdict in WhyVerdict::ALL_VERDICTS {
-            let phrase = verdict.phrase_with_certainty(Some(WaitingOn::Child), Certainty::Hard);
+            let phrase =
+                verdict.phrase_with_certainty(Some(WaitingOn::Child), None, Certainty::Hard);
             let line = format!("silent for 23h 59m, {phrase}");
             let room = LINE_COLUMNS - LABEL_COLUMNS;
             assert!(line.len() <= room && !phrase.contains('_'), "{line}");

@@ -90,6 +90,32 @@ fn a_notice_tells_a_person_to_answer_a_prompt_for_a_secret() {
     stop_all(&sandbox);
 }
 
+/// A task that asks for a secret is told apart from one that asks for a line, and an idle
+/// full-screen program asks for nothing. `--for input` is about the reading process alone.
+#[test]
+fn the_kind_of_the_awaited_input_is_shown() {
+    let sandbox = sandbox();
+    let full_screen = "stty raw -echo; printf '\\033[?1049hfile'; exec cat";
+    let cases = [
+        ("read -rsp 'PIN: ' pin", "input_wait", "secret", "waits for a password"),
+        ("read -rp 'name? ' name", "input_wait", "line", "waits for input"),
+        (full_screen, "quiet", "keys", "idle, waits for keys"),
+    ];
+    for (text, verdict, awaited, phrase) in cases {
+        let id = start_task(&sandbox, &["--pty"], text);
+        let _reads = wait_for(&sandbox, &id, "input");
+        let view = run_ok(&sandbox, &["why", "--json", &id]).json();
+        let found = (&view["verdict"], &view["awaited_input"]);
+        assert_eq!(found, (&json!(verdict), &json!(awaited)), "{view}");
+        let shown = run_ok(&sandbox, &["why", &id]).stdout_text();
+        assert!(shown.contains(phrase), "{shown}");
+    }
+    eventually("the stalls are recorded", || {
+        run_ok(&sandbox, &["ps"]).stdout_text().contains("  password  ")
+    });
+    stop_all(&sandbox);
+}
+
 /// The agent learns once that a person has taken the terminal, and once that it was given back.
 #[test]
 fn an_agent_is_told_who_has_the_terminal() {

@@ -105,6 +105,7 @@ impl StateFixture {
         let evidence = Evidence {
             verdict: WhyVerdict::InputWait,
             waiting_on: None,
+            awaited_input: None,
             certainty: Certainty::Hard,
             since_ms: 2_000,
             silent_ms: 2_000,

@@ -6,6 +6,7 @@ use super::sample::FdObject;
 use super::verdict::{WaitingOn, WhyVerdict};
 use crate::id::TaskId;
 use crate::spec::StdinMode;
+use crate::terminal::AwaitedInput;
 
 impl Diagnosis {
     /// Returns the advice as one sentence.
@@ -36,6 +37,10 @@ impl Diagnosis {
             }
             WhyVerdict::Busy => "It computes: wait for it.".to_owned(),
             WhyVerdict::Waiting => self.waiting_advice(id),
+            WhyVerdict::Quiet if self.awaited_input == Some(AwaitedInput::Keys) => format!(
+                "It is a full-screen program that waits for keys and asks for nothing: `siding \
+                 screen {id}` shows it, and `siding keys {id} KEY` types."
+            ),
             WhyVerdict::Quiet if self.input_channel.is_some() && stdin == StdinMode::Pipe => {
                 format!(
                     "It waits for events and accepts input (`siding input {id} TEXT`), but does \
@@ -127,6 +132,7 @@ mod tests {
             concurrent_reader: None,
             input_channel: Some(FdObject::Terminal),
             prompt,
+            awaited_input: None,
         };
         for found in [
             diagnosis(WhyVerdict::InputWait, Some(Prompt::Password)),

@@ -4,6 +4,7 @@ use super::classify::{self, ClassifiedProcess, ProcessActivity};
 use super::prompt::{OutputTail, Prompt};
 use super::sample::{BlockedSyscall, FdObject, TaskSample, ThreadState};
 use super::verdict::{Certainty, WaitingOn, WhyVerdict};
+use crate::terminal::AwaitedInput;
 
 /// Clock ticks per second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on x86-64 and
 /// AArch64).
@@ -39,6 +40,8 @@ pub struct Diagnosis {
     pub input_channel: Option<FdObject>,
     /// The kind of prompt at the end of the output; `None` if there is no prompt.
     pub prompt: Option<Prompt>,
+    /// The kind of input that the task waits for; see [`super::Evidence`].
+    pub awaited_input: Option<AwaitedInput>,
 }
 
 impl Diagnosis {
@@ -70,12 +73,15 @@ pub fn is_suspicious(sample: &TaskSample) -> bool {
 #[must_use]
 pub fn diagnose(first: &TaskSample, second: &TaskSample, tail: &OutputTail) -> Diagnosis {
     let case = Evaluation { first, second, tail, processes: classify::classify_sample(second) };
+    // An editor waits for keys as long as it is open, which needs no person.
+    let asks = !tail.is_full_screen();
     let found = case
         .find_blocked_reader()
+        .filter(|_| asks)
         .or_else(|| case.find_stopped())
         .or_else(|| case.find_busy())
-        .or_else(|| case.find_password_prompt())
-        .or_else(|| case.find_prompting_loop())
+        .or_else(|| case.find_password_prompt().filter(|_| asks))
+        .or_else(|| case.find_prompting_loop().filter(|_| asks))
         .unwrap_or_else(|| case.remaining_reason());
     case.build_diagnosis(found)
 }
@@ -347,6 +353,7 @@ impl<'s> Evaluation<'s> {
                 && input_channel(one) == Some(FdObject::TaskStdin)
         };
         let passed_on = self.processes.iter().find(passes_on).map(|_| FdObject::TaskStdin);
+        let input_channel = passed_on.or_else(|| subject.and_then(|one| input_channel(&one)));
         let aside = self.find_concurrent_reader().map(|one| one.process.process.pid);
         Diagnosis {
             verdict,
@@ -359,10 +366,28 @@ impl<'s> Evaluation<'s> {
                 .filter(|tid| Some(*tid) != pid),
             concurrent_reader: aside
                 .filter(|aside| pid != Some(*aside) && verdict != WhyVerdict::InputWait),
-            input_channel: passed_on.or_else(|| subject.and_then(|one| input_channel(&one))),
+            input_channel,
             prompt: self.tail.prompt,
+            awaited_input: self.awaited_input(verdict, input_channel),
             process_path: path,
         }
+    }
+
+    /// Returns the kind of input that a task with this verdict waits for.
+    fn awaited_input(
+        &self,
+        verdict: WhyVerdict,
+        channel: Option<FdObject>,
+    ) -> Option<AwaitedInput> {
+        if verdict.asks_for_input() {
+            let is_secret =
+                verdict == WhyVerdict::PasswordLikely || self.tail.prompt == Some(Prompt::Password);
+            return if is_secret { Some(AwaitedInput::Secret) } else { self.tail.awaited_input() };
+        }
+        let is_idle = verdict == WhyVerdict::Quiet
+            && self.tail.is_full_screen()
+            && channel == Some(FdObject::Terminal);
+        is_idle.then_some(AwaitedInput::Keys)
     }
 }
 

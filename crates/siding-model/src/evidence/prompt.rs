@@ -12,6 +12,7 @@ use patterns::{
     is_password_prompt, is_progress_line, is_question,
 };
 
+use crate::terminal::{AwaitedInput, PromptEvidence, TerminalInput};
 use crate::text::{self, RenderOptions};
 
 /// Maximum number of bytes at the end of the output that are searched for a prompt.
@@ -47,6 +48,8 @@ pub struct OutputTail {
     /// The kind of prompt that this line is; `None` when it matches no prompt.
     pub prompt: Option<Prompt>,
     is_unterminated: bool,
+    awaited_input: Option<AwaitedInput>,
+    is_full_screen: bool,
 }
 
 impl OutputTail {
@@ -57,7 +60,41 @@ impl OutputTail {
         let is_open = !text.is_empty() && !text.ends_with('\n') && last_line(&text).is_some();
         let line = last_line(&text)
             .map_or_else(String::new, |line| text::one_line(line, LAST_LINE_COLUMNS));
-        Self { line, prompt: detect_prompt(&text), is_unterminated: is_open }
+        Self {
+            line,
+            prompt: detect_prompt(&text),
+            is_unterminated: is_open,
+            awaited_input: None,
+            is_full_screen: false,
+        }
+    }
+
+    /// Adds the state of the task's terminal, which shows what the words of a prompt only suggest.
+    /// A line without echo is a secret. A program that reads single keys on the alternate screen,
+    /// such as an editor or a pager, asks for nothing, whatever its screen says.
+    #[must_use]
+    pub fn with_terminal(self, input: TerminalInput, is_alternate_screen: bool) -> Self {
+        let is_password_prompt = self.prompt == Some(Prompt::Password);
+        let awaited =
+            input.expected_input(PromptEvidence { is_password_prompt, is_alternate_screen });
+        let is_full_screen = awaited == AwaitedInput::Keys && is_alternate_screen;
+        let prompt = match awaited {
+            AwaitedInput::Secret => Some(Prompt::Password),
+            AwaitedInput::Line | AwaitedInput::Keys => self.prompt.filter(|_| !is_full_screen),
+        };
+        Self { prompt, awaited_input: Some(awaited), is_full_screen, ..self }
+    }
+
+    /// Returns the kind of input that the terminal of the task expects; `None` without a terminal.
+    #[must_use]
+    pub const fn awaited_input(&self) -> Option<AwaitedInput> {
+        self.awaited_input
+    }
+
+    /// Returns whether a program reads single keys on the alternate screen of the task's terminal.
+    #[must_use]
+    pub const fn is_full_screen(&self) -> bool {
+        self.is_full_screen
     }
 
     /// Returns whether no line break follows the last line: the cursor is still on this line, as

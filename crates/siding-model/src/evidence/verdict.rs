@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::id::TaskId;
 use crate::process::MonotonicMs;
+use crate::terminal::AwaitedInput;
 
 /// The cause of a task's silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -109,11 +110,18 @@ impl WhyVerdict {
 
 impl WhyVerdict {
     /// Returns the verdict as a phrase about a task, such as "waits for a lock". `waiting_on` is
-    /// the object of [`WhyVerdict::Waiting`].
+    /// the object of [`WhyVerdict::Waiting`], and `awaited_input` that of [`Evidence`].
     #[must_use]
-    pub const fn phrase(self, waiting_on: Option<WaitingOn>) -> &'static str {
+    pub const fn phrase(
+        self,
+        waiting_on: Option<WaitingOn>,
+        awaited_input: Option<AwaitedInput>,
+    ) -> &'static str {
         match self {
-            Self::InputWait | Self::InputLikely => "waits for input",
+            Self::InputWait | Self::InputLikely => match awaited_input {
+                Some(AwaitedInput::Secret) => "waits for a password",
+                Some(AwaitedInput::Line | AwaitedInput::Keys) | None => "waits for input",
+            },
             Self::PasswordLikely => "waits for a password",
             Self::TtyStopped => "stopped when it used its terminal",
             Self::Stopped => "stopped by a signal or a debugger",
@@ -129,7 +137,12 @@ impl WhyVerdict {
                 None => "waits",
             },
             Self::Busy => "computes",
-            Self::Quiet => "sleeps for an unknown reason",
+            Self::Quiet => match awaited_input {
+                Some(AwaitedInput::Keys) => "idle, waits for keys",
+                Some(AwaitedInput::Line | AwaitedInput::Secret) | None => {
+                    "sleeps for an unknown reason"
+                }
+            },
             Self::Unknown => "cannot be inspected",
         }
     }
@@ -140,9 +153,10 @@ impl WhyVerdict {
     pub fn phrase_with_certainty(
         self,
         waiting_on: Option<WaitingOn>,
+        awaited_input: Option<AwaitedInput>,
         certainty: Certainty,
     ) -> String {
-        let phrase = self.phrase(waiting_on);
+        let phrase = self.phrase(waiting_on, awaited_input);
         match certainty {
             Certainty::Hard => format!("{phrase} (certain)"),
             Certainty::Soft => format!("{phrase} (likely)"),
@@ -231,8 +245,13 @@ pub struct Evidence {
     pub verdict: WhyVerdict,
     /// The object that the task waits for; `None` unless the verdict is [`WhyVerdict::Waiting`].
     // An object that only a newer siding knows is read as `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_object")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_name")]
     pub waiting_on: Option<WaitingOn>,
+    /// The kind of input that the task waits for, if its terminal or its prompt shows it. With
+    /// [`WhyVerdict::Quiet`], a full-screen program waits for keys and asks for nothing.
+    // A kind that only a newer siding knows is read as `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_name")]
+    pub awaited_input: Option<AwaitedInput>,
     /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Time for which the state has been observed, in milliseconds.
@@ -249,11 +268,16 @@ pub struct Evidence {
     pub advice: String,
 }
 
-fn known_object<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<WaitingOn>, D::Error> {
+/// Reads the name of a variant; a name that `T` does not have becomes `None`.
+fn known_name<'de, D, T>(reader: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
     let name = Option::<String>::deserialize(reader)?;
     let known = |name: String| {
         let reader: StringDeserializer<ValueError> = name.into_deserializer();
-        WaitingOn::deserialize(reader).ok()
+        T::deserialize(reader).ok()
     };
     Ok(name.and_then(known))
 }

@@ -6,6 +6,7 @@ use super::verdict::{Certainty, ChainLink, Evidence, StallRecord, WaitingOn, Why
 use crate::id::TaskId;
 use crate::outcome::Outcome;
 use crate::process::MonotonicMs;
+use crate::terminal::AwaitedInput;
 
 /// The diagnosis of a quiet task, as printed by `siding why --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,6 +19,9 @@ pub struct WhyView {
     pub verdict: WhyVerdict,
     /// The object that the task waits for; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
+    /// The kind of input that the task waits for; null if it waits for none, or if the kind is
+    /// unknown.
+    pub awaited_input: Option<AwaitedInput>,
     /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Time for which the state has been observed, in milliseconds.
@@ -41,6 +45,7 @@ impl WhyView {
         let Evidence {
             verdict,
             waiting_on,
+            awaited_input,
             certainty,
             since_ms,
             silent_ms,
@@ -54,6 +59,7 @@ impl WhyView {
             task_id,
             verdict,
             waiting_on,
+            awaited_input,
             certainty,
             since_ms,
             silent_ms,
@@ -86,6 +92,7 @@ impl WhyView {
             task_id,
             verdict: WhyVerdict::Unknown,
             waiting_on: None,
+            awaited_input: None,
             certainty: Certainty::None,
             since_ms: 0,
             silent_ms: 0,
@@ -105,6 +112,9 @@ pub struct AttentionView {
     pub verdict: WhyVerdict,
     /// The object that the task waited for; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
+    /// The kind of input that the task waited for; null if it waited for none, or if the kind is
+    /// unknown.
+    pub awaited_input: Option<AwaitedInput>,
     /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Time without output until now, in milliseconds.
@@ -121,6 +131,7 @@ impl AttentionView {
         Self {
             verdict: evidence.verdict,
             waiting_on: evidence.waiting_on,
+            awaited_input: evidence.awaited_input,
             certainty: evidence.certainty,
             silent_ms: evidence.silent_ms.saturating_add(now.ms_since(stalled.at)),
             advice: evidence.advice.clone(),

@@ -135,7 +135,7 @@ fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
 
 /// Builds the event for a stall.
 pub(super) fn stall_event(found: &Evidence) -> NoticeEvent {
-    let phrase = found.verdict.phrase(found.waiting_on);
+    let phrase = found.verdict.phrase(found.waiting_on, found.awaited_input);
     let likely = match found.certainty {
         evidence::Certainty::Soft => " (likely)",
         evidence::Certainty::Hard | evidence::Certainty::None => "",

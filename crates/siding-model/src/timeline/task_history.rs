@@ -147,7 +147,7 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MarkKind, Stri
         Record::Matched { text, .. } => Some((MarkKind::Matched, text.clone())),
         Record::Stalled(stalled) => {
             let evidence = &stalled.evidence;
-            let phrase = evidence.verdict.phrase(evidence.waiting_on);
+            let phrase = evidence.verdict.phrase(evidence.waiting_on, evidence.awaited_input);
             Some((MarkKind::Stalled, format!("{phrase}: {}", evidence.tail)))
         }
         Record::Limit(breach) => Some((MarkKind::Limit, breach.detail.clone())),

@@ -10,7 +10,7 @@ use siding_model::evidence::{
 };
 use siding_model::process::{MonotonicMs, ProcRef};
 use siding_model::spec::StdinMode;
-use siding_model::terminal::ReaderFact;
+use siding_model::terminal::{AwaitedInput, ReaderFact, TerminalInput};
 
 use crate::sample_records as fixed;
 
@@ -126,6 +126,28 @@ fn processes_blocked_on_stdin_are_found() {
     // The leader itself is the reader if the shell has executed the program in its own process.
     let leader = process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)]);
     assert_eq!(diagnose_processes(&[leader], "").verdict, WhyVerdict::InputWait);
+}
+
+/// An editor or a pager waits for keys as long as it is open. Only a line, a secret, or keys outside
+/// of the alternate screen are a question.
+#[test]
+fn a_full_screen_program_that_reads_keys_is_idle() {
+    let diagnose_at = |output: &str, canonical, echo, is_alternate| {
+        let input = TerminalInput { echo, canonical, reader: None };
+        let tail = OutputTail::from_bytes(output.as_bytes()).with_terminal(input, is_alternate);
+        let processes = tree(vec![child(blocked_poll(&[FdObject::Terminal]))]);
+        let found = diagnose(&sample(1_000, &processes), &sample(3_000, &processes), &tail);
+        (found.verdict, found.awaited_input)
+    };
+    let asks = |awaited| (WhyVerdict::InputWait, Some(awaited));
+    let idle = (WhyVerdict::Quiet, Some(AwaitedInput::Keys));
+    assert_eq!(diagnose_at("text", false, false, true), idle);
+    assert_eq!(diagnose_at("Password: ", false, false, true), idle, "a file with this text");
+    assert_eq!(diagnose_at("> ", false, false, false), asks(AwaitedInput::Keys));
+    assert_eq!(diagnose_at("name? ", true, true, false), asks(AwaitedInput::Line));
+    assert_eq!(diagnose_at("name? ", true, true, true), asks(AwaitedInput::Line));
+    assert_eq!(diagnose_at("", true, false, false), asks(AwaitedInput::Secret));
+    assert_eq!(diagnose_at("Password: ", false, false, false), asks(AwaitedInput::Secret));
 }
 
 /// Failure F38: a thread that reads the keyboard commands of a server or a build tool does not

@@ -160,6 +160,7 @@ pub(crate) fn stall_record(after_ms: u64) -> StallRecord {
         evidence: Evidence {
             verdict: WhyVerdict::InputWait,
             waiting_on: None,
+            awaited_input: None,
             certainty: Certainty::Hard,
             since_ms: 2_000,
             silent_ms: 4_000,

@@ -85,7 +85,7 @@ fn build_answer(view: &WhyView) -> ToolAnswer {
     let mut lines = vec![format!(
         "{}  {}, silent for {} s, {:.1} % of a core",
         view.task_id,
-        view.verdict.phrase_with_certainty(view.waiting_on, view.certainty),
+        view.verdict.phrase_with_certainty(view.waiting_on, view.awaited_input, view.certainty),
         view.silent_ms / 1000,
         view.cpu_percent
     )];

@@ -108,6 +108,7 @@ fn the_most_important_reason_is_shown() {
     task.view.attention = Some(AttentionView {
         verdict: WhyVerdict::InputWait,
         waiting_on: None,
+        awaited_input: None,
         certainty: Certainty::Hard,
         silent_ms: 60_000,
         advice: String::new(),

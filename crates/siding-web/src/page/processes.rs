@@ -105,7 +105,7 @@ pub(super) fn evidence(context: &WebContext, id: TaskId, query: &Query) -> Marku
 fn evidence_chain(why: &WhyView) -> Markup {
     html! {
         div #evidence {
-            h3 { "Evidence: " (why.verdict.phrase_with_certainty(why.waiting_on, why.certainty)) }
+            h3 { "Evidence: " (why.verdict.phrase_with_certainty(why.waiting_on, why.awaited_input, why.certainty)) }
             p { (format::sentence(&one_line(&why.advice, 400))) }
             p { "Silent for " (format::duration_ms(why.silent_ms)) ", "
                 (format!("{:.1}", why.cpu_percent)) "% CPU." }

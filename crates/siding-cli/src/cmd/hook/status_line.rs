@@ -71,8 +71,14 @@ mod tests {
 
     fn asking_task(verdict: WhyVerdict) -> TaskView {
         let (certainty, advice) = (Certainty::Hard, String::new());
-        let attention =
-            AttentionView { verdict, waiting_on: None, certainty, silent_ms: 60_000, advice };
+        let attention = AttentionView {
+            verdict,
+            waiting_on: None,
+            awaited_input: None,
+            certainty,
+            silent_ms: 60_000,
+            advice,
+        };
         TaskView { attention: Some(attention), ..running_task() }
     }
 

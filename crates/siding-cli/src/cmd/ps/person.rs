@@ -271,6 +271,7 @@ mod tests {
         let attention = AttentionView {
             verdict,
             waiting_on: None,
+            awaited_input: None,
             certainty: Certainty::Soft,
             silent_ms: 60_000,
             advice: String::new(),
