@@ -12,6 +12,7 @@ use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 use siding_model::size::{format_size as size, size_in_words};
 use siding_model::task_view::{MonitorView, PlacementKind, TaskView};
+use siding_model::terminal::AwaitedInput;
 use siding_model::text::{self, one_line, wrap_words};
 
 use super::bar::format_progress;
@@ -212,7 +213,14 @@ impl TaskScreen {
             says += &format!(", a person types since {}", self.zone.format(since));
         }
         let id = view.task_id;
+        let asks_for_secret = view
+            .attention
+            .as_ref()
+            .is_some_and(|found| found.awaited_input == Some(AwaitedInput::Secret));
         says += &match &view.outcome {
+            None if asks_for_secret => {
+                format!("; a person enters the secret with `siding answer {id}`")
+            }
             None => format!("; `siding attach {id}` opens it"),
             Some(_) => format!("; `siding screen {id}` shows its last screen"),
         };
@@ -495,8 +503,11 @@ mod tests {
 
     #[test]
     fn a_terminal_is_shown_with_the_person_who_has_it() {
+        use siding_model::evidence::{AttentionView, WhyVerdict};
         use siding_model::task_view::TerminalView;
         use siding_model::terminal::TerminalSize;
+
+        use super::super::attention::tests::sample_attention;
         let mut view = running_task();
         view.terminal = Some(TerminalView {
             size: TerminalSize::DEFAULT,
@@ -507,6 +518,14 @@ mod tests {
         let line = "terminal     80x24, a full-screen program, a person types since \
                     2025-11-21T22:41:20.000Z; `siding attach b-4k7q0n2m8x5t` opens it";
         assert!(text.lines().any(|shown| shown == line), "{text}");
+        view.attention = Some(AttentionView {
+            awaited_input: Some(AwaitedInput::Secret),
+            ..sample_attention(WhyVerdict::InputWait)
+        });
+        let text = task_screen(&view, ColorMode::Off, 200, TimeZone::Utc);
+        assert!(text.contains("; a person enters the secret with `siding answer b-4k7q"), "{text}");
+        assert!(text.contains("waits for a password (certain)"), "{text}");
+        view.attention = None;
         view.terminal = None;
         assert!(!task_screen(&view, ColorMode::Off, 200, TimeZone::Utc).contains("terminal "));
     }

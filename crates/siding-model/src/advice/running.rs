@@ -42,7 +42,7 @@ pub(super) fn running_advice(
         usual_duration(view),
         deadline,
         promise.map(str::to_owned),
-        Some(format_next_operations(dialect)),
+        Some(format_next_operations(view, dialect)),
         hint,
     ];
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -54,7 +54,9 @@ fn format_two_lines(view: &TaskView, state: &str, now: UnixMs) -> String {
     let left = until_deadline(view, now).map(round_time_limit);
     let deadline = left.map(|left| format!(" (ended in {})", format_duration(left)));
     let (id, deadline) = (view.task_id, deadline.unwrap_or_default());
-    format!("{state}{usual}\nsiding wait, output, extend or stop {id}{deadline}")
+    // A person returns to the screen of a task with a terminal.
+    let attach = if view.terminal.is_some() { "attach, " } else { "" };
+    format!("{state}{usual}\nsiding {attach}wait, output, extend or stop {id}{deadline}")
 }
 
 fn format_state(view: &TaskView, dialect: Dialect) -> String {
@@ -87,10 +89,11 @@ fn usual_duration(view: &TaskView) -> Option<String> {
 }
 
 /// Returns the operations that a reader may need next. `wait|stop ID` would be a pipeline in a shell.
-fn format_next_operations(dialect: Dialect) -> String {
+fn format_next_operations(view: &TaskView, dialect: Dialect) -> String {
     match dialect {
         Dialect::Commands | Dialect::Terminal => {
-            "`siding wait ID`, or output, extend, stop".to_owned()
+            let terminal = if view.terminal.is_some() { "screen, keys, " } else { "" };
+            format!("`siding wait ID`, or {terminal}output, extend, stop")
         }
         Dialect::Tools | Dialect::Agent => {
             let tools = ["wait", "output", "stop"].map(|name| dialect.format_tool(name));

@@ -7,8 +7,9 @@ use siding_model::process::UnixMs;
 use siding_model::record::{EndedProcess, StopReport, Survivor};
 use siding_model::signal::Signal;
 use siding_model::task_view::{
-    PhaseName, PlacementKind, PlacementView, QueuedView, UnreachableView,
+    PhaseName, PlacementKind, PlacementView, QueuedView, TerminalView, UnreachableView,
 };
+use siding_model::terminal::TerminalSize;
 use siding_model::text::one_line;
 
 use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_breach, sample_process};
@@ -85,6 +86,17 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert!(text.contains("in the background (usually takes 4m 10s)\n"), "{text}");
     let asked = persons_text(&with_reason(Some(BackgroundReason::Asked)));
     assert!(asked.starts_with("running in the background\nsiding wait, "), "{asked}");
+}
+
+#[test]
+fn hand_over_advice_names_the_commands_for_a_terminal() {
+    let terminal = TerminalView { size: TerminalSize::DEFAULT, taken_since: None, alternate: None };
+    let view = TaskView { terminal: Some(terminal), ..running_task() };
+    let text = advice_text(&view);
+    assert!(text.contains("`siding wait ID`, or screen, keys, output, extend, stop"), "{text}");
+    let text = advice::task_advice(&view, Dialect::Terminal, NoticeChannel::Pushed, NOW);
+    let text = text.expect("there is something to say");
+    assert!(text.contains("\nsiding attach, wait, output, extend or stop b-4k7q"), "{text}");
 }
 
 /// Returns a task whose job waits in the queue of a cluster for this reason.
