@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use maud::{Markup, html};
+use siding_core::task::listing;
 use siding_http::{AccessPolicy, ResponseBody};
 
 use crate::access::Refusal;
@@ -65,6 +66,16 @@ pub(crate) fn respond(
         PageRoute::Download(id) => output::download(context, id),
     });
     response.unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
+}
+
+/// Redirects to the page of the task with this name, or whose id begins with it, as the commands
+/// resolve them.
+pub(crate) fn redirect_to_task(context: &WebContext, name: &str) -> Response<ResponseBody> {
+    let found = tokio::task::block_in_place(|| listing::resolve_id(&context.root, name));
+    found.map_or_else(
+        |_| failure(StatusCode::NOT_FOUND, false),
+        |id| response::redirect(&format!("/tasks/{id}")),
+    )
 }
 
 /// Returns the response to a refused request, as JSON for a program.

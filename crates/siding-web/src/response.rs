@@ -63,8 +63,11 @@ pub(crate) fn with_type(
 }
 
 /// Returns a redirection to another page of this server.
-pub(crate) fn redirect(to: &'static str) -> Response<ResponseBody> {
+pub(crate) fn redirect(to: &str) -> Response<ResponseBody> {
     let mut response = with_type(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(to));
+    // A path of this server is ASCII.
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
     response
 }

@@ -13,6 +13,8 @@ pub(crate) const METRICS_PATH: &str = "/metrics";
 pub(crate) enum Route<'p> {
     /// A page for a person.
     Page(PageRoute),
+    /// The page of the task with this name, or whose id begins with it.
+    NamedTask(&'p str),
     /// A file of the page, such as its style sheet.
     Asset(&'p str),
     /// Data for a program.
@@ -114,6 +116,7 @@ impl<'p> Route<'p> {
             ["tasks", id, "follow"] => {
                 (Method::GET, Self::Stream(StreamRoute::Output(parse_id(id)?)))
             }
+            ["tasks", name] if is_task_name(name) => (Method::GET, Self::NamedTask(name)),
             rest => (Method::GET, Self::Page(parse_page(rest)?)),
         };
         let is_head = *method == Method::HEAD && wanted == Method::GET;
@@ -124,7 +127,9 @@ impl<'p> Route<'p> {
     pub(crate) const fn effect(&self) -> RequestEffect {
         match self {
             Self::Stream(_) => RequestEffect::Stream,
-            Self::Page(_) | Self::Asset(_) | Self::Api(_) | Self::Metrics => RequestEffect::Read,
+            Self::Page(_) | Self::NamedTask(_) | Self::Asset(_) | Self::Api(_) | Self::Metrics => {
+                RequestEffect::Read
+            }
             Self::Act(..) | Self::Acknowledge => RequestEffect::Change,
         }
     }
@@ -172,6 +177,16 @@ fn parse_api<'p>(segments: &[&str]) -> Result<(Method, Route<'p>), RouteError> {
     Ok((Method::GET, Route::Api(read)))
 }
 
+/// Returns whether a text can name a task and is no complete id. Other names, whose characters an
+/// address would escape, have no address.
+fn is_task_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !text.is_empty()
+        && !text.starts_with('.')
+        && text.bytes().all(is_plain)
+        && text.parse::<TaskId>().is_err()
+}
+
 /// Parses a complete id.
 fn parse_id(text: &str) -> Result<TaskId, RouteError> {
     text.parse().map_err(|_| RouteError::NotFound)
@@ -196,6 +211,17 @@ mod tests {
         let page = format!("/tasks/{ID}");
         assert_eq!(Route::parse(&Method::POST, &page), Err(RouteError::WrongMethod));
         assert!(Route::parse(&Method::HEAD, &page).is_ok());
+    }
+
+    #[test]
+    fn a_task_is_found_by_its_name() {
+        let found = |path| Route::parse(&Method::GET, path);
+        assert_eq!(found("/tasks/web-1.2"), Ok(Route::NamedTask("web-1.2")));
+        assert_eq!(found("/tasks/b-4k7q"), Ok(Route::NamedTask("b-4k7q")));
+        let id = ID.parse().expect("an id");
+        assert_eq!(found(&format!("/tasks/{ID}")), Ok(Route::Page(PageRoute::Task(id))));
+        assert_eq!(found("/tasks/a%20b"), Err(RouteError::NotFound));
+        assert_eq!(found("/tasks/"), Err(RouteError::NotFound));
     }
 
     #[test]

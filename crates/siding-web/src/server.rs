@@ -212,6 +212,7 @@ impl WebServer {
                 event_stream::output_events(context, id, &query, &head.headers)
             }
             Ok(Route::Page(route)) => page::respond(context, route, &query),
+            Ok(Route::NamedTask(name)) => page::redirect_to_task(context, name),
             Ok(Route::Api(route)) => api::respond(context, route, &query),
             Ok(Route::Metrics) => api::serve_metrics(context),
         }

@@ -33,7 +33,7 @@ fn the_overview_shows_running_and_ended_tasks() {
 #[test]
 fn every_page_and_file_is_served() {
     let sandbox = sandbox();
-    let id = start_task(&sandbox, &["--keep"], "sleep 300");
+    let id = start_task(&sandbox, &["--keep", "--name", "worker"], "sleep 300");
     let server = WebServer::start(&sandbox, &[]);
     let page = server.get(&format!("/tasks/{id}?evidence=1")).text();
     assert!(page.contains("Evidence") && page.contains("sleep 300"), "{page}");
@@ -53,8 +53,15 @@ fn every_page_and_file_is_served() {
         assert!(server.get(path).text().contains(part), "{path}");
     }
     let token = format!("Bearer {TOKEN}");
-    for path in ["/tasks/b-0000000000001", "/tasks/x", "/api/v1/tasks/b-0000000000001", "/assets/x"]
-    {
+    let named = server.get_with("/tasks/worker", &[("Authorization", &token)]);
+    let address = format!("/tasks/{id}");
+    assert_eq!((named.status, named.header("location")), (303, Some(address.as_str())));
+    for path in [
+        "/tasks/b-0000000000001",
+        "/tasks/no-such-task",
+        "/api/v1/tasks/b-0000000000001",
+        "/assets/x",
+    ] {
         assert_eq!(server.get_with(path, &[("Authorization", &token)]).status, 404, "{path}");
     }
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
