@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::KeyMode;
 use siding_core::sys::{file, poll};
-use siding_core::task::terminal::TerminalClient;
+use siding_core::task::terminal::{TerminalClient, TerminalError};
 use siding_model::protocol::MAX_TERMINAL_WRITE_BYTES;
 use siding_model::signal::Signal;
 use siding_model::terminal::TerminalUser;
@@ -41,9 +41,18 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, false)?;
         let id = task.dir.id();
+        // A person is not asked to run a command that would be refused.
+        if task.state.spec.terminal.is_none() {
+            return Err(terminal_replay::no_terminal_failure(id));
+        }
+        if !task.state.is_live() {
+            return Err(TerminalError::Ended { id }.into());
+        }
         if !io::stdin().is_terminal() || !caller::is_person_outside_tasks() {
             return Err(Failure::new("only a person at a terminal can answer with a secret")
-                .with_hint(format!("ask the person to run `siding answer {id}`")));
+                .with_hint(format!(
+                    "ask the person to run `siding answer {id}` in a terminal outside of the agent"
+                )));
         }
         let user = TerminalUser::Person;
         let mut client = TerminalClient::open(&root, SHIM_PROGRAM, id, user, REQUESTER)?;

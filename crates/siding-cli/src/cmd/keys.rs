@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]
     id: String,
-    /// Keys and texts, in the order in which they are typed
+    /// Keys and texts, in the order in which they are typed; only with --wait-for, none is needed
     #[arg(value_name = "KEY", required_unless_present = "wait_for")]
     keys: Vec<String>,
     /// Type every word as text, also the names of keys

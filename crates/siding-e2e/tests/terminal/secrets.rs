@@ -44,6 +44,12 @@ fn an_agent_cannot_type_a_secret() {
     expect_refusal(sandbox.siding(&["answer", &task.id]).run(), "only a person at a terminal");
     assert_eq!(task.output_bytes(), before, "a refused key was typed");
     task.stop(&["--grace", "0s"]);
+    // A person who is asked to answer could not answer these either.
+    expect_refusal(sandbox.siding(&["answer", &task.id]).run(), "has ended");
+    let run = ["run", "--json", "--", "true"];
+    let view = sandbox.siding(&run).run().expect_code(0).json();
+    let pipes = view["task_id"].as_str().expect("a task id");
+    expect_refusal(sandbox.siding(&["answer", pipes]).run(), "has no terminal");
     assert!(!task.output().contains("length="), "{:?}", task.output());
 }
 
