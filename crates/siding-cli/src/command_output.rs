@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::{OutputSpan, OutputStream, RawChunks, StderrSpans};
+use siding_core::sys::descriptor;
 use siding_core::sys::poll::{self, PIPE_BLOCK_BYTES};
 use siding_core::task::run::{OutputNews, ShimEvent, WriteResult};
 use siding_core::task::watch::TaskWatch;
@@ -158,7 +159,8 @@ impl CommandOutput {
     /// the command does not wait for its reader.
     pub(crate) fn new(separates_stderr: bool, report_step: Option<u64>) -> Result<Self, Failure> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
-        let has_remarks = stdout.is_terminal() && stderr.is_terminal();
+        let is_one_file = || descriptor::is_same_object(&stdout, &stderr).unwrap_or(false);
+        let has_remarks = (stdout.is_terminal() && stderr.is_terminal()) || is_one_file();
         let stderr_sink = match separates_stderr {
             true => Some(Sink::new(stderr.as_fd(), stderr.is_terminal())?),
             false => None,

@@ -34,7 +34,7 @@ pub(crate) enum ReaderState {
 /// dropped, so that a stopped reader cannot block the command.
 const READER_TIMEOUT_MS: u64 = 5_000;
 
-/// Whether a command's output left the terminal's cursor in the middle of a line.
+/// Whether a command's output has ended in the middle of a line, which a message would continue.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
 /// Whether the terminal is in raw mode, in which a line feed does not return to the first column.
@@ -94,7 +94,8 @@ fn take_progress_erasure() -> String {
 }
 
 /// Records whether command output left the cursor in the middle of a line. If so, the next message
-/// starts on a new line. Call this only for output on a terminal that is also standard error.
+/// starts on a new line. Call this only for output on a terminal, pipe or file that is also standard
+/// error.
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {
         CURSOR_IS_MID_LINE.store(*last != b'\n', Ordering::Relaxed);

@@ -7,7 +7,7 @@ use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Sandbox, Terminal, eventually, eventually_some, processes, words};
 
 use crate::support::{
-    PROMPT_RETURN, Task, as_each_user, create_file, expect_prompt, listed_pids, sandbox,
+    PROMPT_RETURN, Task, as_each_user, create_file, expect_prompt, listed_pids, sandbox, shell_on,
     wait_for_file_command,
 };
 
@@ -25,6 +25,20 @@ fn hand_over_message_starts_on_its_own_terminal_line() {
     let prompt_row = rows.iter().position(|row| row.trim_end() == "sure?");
     let message_row = rows.iter().position(|row| row.starts_with("siding: still running"));
     assert_eq!(prompt_row.map(|row| row + 1), message_row, "{rows:?}");
+    Task::only(&sandbox).stop(&["--grace", "0s"]);
+}
+
+/// The same holds for an agent, whose host reads both streams through one pipe or file.
+#[test]
+fn hand_over_message_starts_on_its_own_line_of_a_file() {
+    let sandbox = sandbox();
+    let terminal = Terminal::new(80, 24);
+    let run = ["run", "--budget", "2s", "--", "printf 'sure? '; sleep 300"];
+    let line = format!("{} > both 2>&1", sandbox.siding_line(&run));
+    let call = shell_on(&sandbox, &terminal, &["-c", &line]).env("CLAUDECODE", "1");
+    let _moved = call.spawn().wait().expect_code(75);
+    let text = std::fs::read_to_string(sandbox.path("both")).expect("the shell creates it");
+    assert!(text.starts_with("sure? \nsiding: still running"), "{text}");
     Task::only(&sandbox).stop(&["--grace", "0s"]);
 }
 
