@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use siding_core::store::StateDir;
-use siding_core::sys::signals::SignalFd;
+use siding_core::sys::signals::{self, SignalFd};
 use siding_core::sys::{clock, tty};
 use siding_core::task::run::{ForegroundCaller, ShimEvent, WriteResult};
 use siding_core::task::watch::TaskWatch;
@@ -22,7 +22,8 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::terminal::{
-    DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, TerminalSize, TerminalUser,
+    DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, SuspendKey, TerminalFacts,
+    TerminalSize, TerminalUser,
 };
 
 use crate::command_output::CommandOutput;
@@ -40,6 +41,9 @@ pub(crate) const SECOND_INTERRUPT_NOTE: &str =
 /// The note about a command that continues after two Ctrl-C.
 const IGNORED_INTERRUPTS_NOTE: &str = "the command ignores Ctrl-C; another Ctrl-C stops it with \
                                        everything that it started";
+/// The note about a command that continues while its call is suspended.
+const SUSPENDED_NOTE: &str =
+    "Ctrl-Z suspends only this call; the command continues, and `fg` shows it again";
 /// Maximum number of typed bytes in one read.
 const TYPED_BYTES: usize = 1024;
 
@@ -111,7 +115,7 @@ pub(crate) struct AttachmentOptions {
     /// Whether the person takes the terminal before the first key.
     pub(crate) takes_terminal: bool,
     /// Whether the command belongs to this call: SIGINT and SIGQUIT to this process, and Ctrl-C
-    /// that the program ignores, stop it.
+    /// that the program ignores, stop it. Ctrl-Z that stops no program suspends this process.
     pub(crate) owns_command: bool,
     /// Number of shown bytes after which the shim receives the progress; `None` if the command does
     /// not wait for its reader.
@@ -131,6 +135,7 @@ pub(crate) struct TerminalCaller<'f> {
     /// When keys that are held back are interpreted.
     held_until: Option<MonotonicMs>,
     interrupts: IgnoredInterrupts,
+    suspend_key: SuspendKey,
     /// The size that the task's terminal has, as far as its records have arrived.
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
@@ -176,6 +181,7 @@ impl<'f> TerminalCaller<'f> {
             queue: KeyQueue::default(),
             held_until: None,
             interrupts: IgnoredInterrupts::default(),
+            suspend_key: SuspendKey::default(),
             task_size,
             must_fit_size: true,
             suspended: None,
@@ -277,7 +283,11 @@ impl<'f> TerminalCaller<'f> {
         self.held_until = self.options.leave_keys.held_until(now);
         let stops = self.options.owns_command && self.interrupts.on_typed(&input.forwarded, now);
         if !self.options.is_read_only && !input.forwarded.is_empty() {
-            self.queue.push(&input.forwarded);
+            let forwarded = match self.options.owns_command {
+                true => self.suspend_key.feed(input.forwarded),
+                false => input.forwarded,
+            };
+            self.queue.push(&forwarded);
             // The terminal has the size of the person who types.
             self.must_fit_size = true;
         }
@@ -299,6 +309,27 @@ impl<'f> TerminalCaller<'f> {
             self.task_size = Some(size);
         }
         Ok(())
+    }
+
+    /// Processes the state of the task's terminal, which this process has requested.
+    fn on_facts(&mut self, facts: &TerminalFacts) {
+        if self.interrupts.on_facts(facts) {
+            render::print_note(IGNORED_INTERRUPTS_NOTE);
+        }
+        let decision = self.suspend_key.on_facts(facts);
+        self.queue.push(&decision.forwarded);
+        if decision.is_suspended {
+            render::print_note(SUSPENDED_NOTE);
+            // The key stops the whole job of the shell, such as a script that contains this call.
+            // This process receives the signal as well, and restores the terminal before it stops.
+            signals::signal_own_group(Signal::TSTP);
+        }
+    }
+
+    /// Passes keys on that wait for the state of the terminal, because it will not arrive.
+    fn release_keys(&mut self) {
+        let released = self.suspend_key.release();
+        self.queue.push(&released);
     }
 
     fn requester(&self) -> String {
@@ -356,7 +387,9 @@ impl ForegroundCaller for TerminalCaller<'_> {
             let (if_output, is_secret) = (None, false);
             watch.send(&ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret })?;
         }
-        if self.interrupts.start_check(now) {
+        // The keys before Ctrl-Z may start the program to which it belongs.
+        let checks_key = self.queue.is_empty() && self.suspend_key.start_check();
+        if self.interrupts.start_check(now) || checks_key {
             watch.send(&ShimRequest::Terminal)?;
         }
         Ok(())
@@ -402,16 +435,16 @@ impl ForegroundCaller for TerminalCaller<'_> {
             Some(ShimEvent::MayBeNewShim) if watch.reconnects() != self.reconnects => {
                 self.reconnects = watch.reconnects();
                 self.queue.drop_sent();
+                self.release_keys();
             }
-            Some(ShimEvent::KeysRefused | ShimEvent::Refused { .. }) => self.queue.drop_sent(),
+            Some(ShimEvent::KeysRefused | ShimEvent::Refused { .. }) => {
+                self.queue.drop_sent();
+                self.release_keys();
+            }
             Some(ShimEvent::TerminalWritten { accepted }) => {
                 self.queue.on_accepted(*accepted, clock::monotonic_now());
             }
-            Some(ShimEvent::TerminalFacts(facts)) => {
-                if self.interrupts.on_facts(facts) {
-                    render::print_note(IGNORED_INTERRUPTS_NOTE);
-                }
-            }
+            Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
             Some(ShimEvent::TerminalResized(size)) => self.task_size = Some(*size),
             Some(
                 ShimEvent::MayBeNewShim

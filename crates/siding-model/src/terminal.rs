@@ -19,6 +19,7 @@ mod mouse;
 mod query;
 pub(crate) mod sequence;
 mod size;
+mod suspend_key;
 
 pub use detach::{DetachInput, DetachKeys};
 pub use event::{TerminalEvent, TerminalResize, TerminalState};
@@ -36,6 +37,7 @@ pub use query::{
 };
 pub use sequence::StringTerminator;
 pub use size::{TerminalSize, TerminalSizeError};
+pub use suspend_key::{SuspendDecision, SuspendKey};
 
 /// The terminal type of tasks (`TERM`): its control sequences are those that siding's screens
 /// understand, and every terminal database contains it.

@@ -24,6 +24,11 @@ impl KeyQueue {
         self.waiting.extend_from_slice(bytes);
     }
 
+    /// Returns whether the terminal has accepted all bytes.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     pub(super) const fn is_full(&self) -> bool {
         self.waiting.len() >= FULL_BYTES
     }

@@ -194,9 +194,11 @@ Examples:
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press
-it twice); `siding attach` returns to it. All other keys reach the command as
-without siding, also Ctrl-C and Ctrl-Z; Ctrl-B pressed twice within 0.5 s
-reaches it once. If a command that reads lines continues for 3 s after two
+it twice); `siding attach` returns to it; pressed twice within 0.5 s, Ctrl-B
+reaches the command once. Ctrl-Z returns to the shell: it suspends this call,
+the command continues, and `fg` shows it again; a program that reads single
+keys, and a job of a shell in the task, receive the key themselves. All other
+keys reach the command as without siding, also Ctrl-C. If a command that reads lines continues for 3 s after two
 Ctrl-C, a line says so, and the next Ctrl-C stops it as described below.
 
 Keys with --no-pty, with another input or output, and in a pipeline: Ctrl-B

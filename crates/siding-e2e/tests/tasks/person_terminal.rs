@@ -8,6 +8,7 @@ use crate::support::{Task, create_file, sandbox, shell_on, wait_for_file_command
 
 const CTRL_B: &str = "\x02";
 const CTRL_C: &str = "\x03";
+const CTRL_Z: &str = "\x1a";
 const ENTER: &str = "\r";
 
 /// Starts a shell text in the foreground of the terminal.
@@ -214,6 +215,42 @@ fn a_closed_terminal_leaves_the_command_in_the_background() {
 /// command continues meanwhile.
 #[test]
 fn a_suspended_call_restores_the_terminal_and_fg_continues_it() {
+    suspend_and_continue(|_, call| call.signal(Signal::TSTP));
+}
+
+/// Ctrl-Z returns to the shell, although the kernel does not stop a command whose process group no
+/// shell could continue, and the note says that the command continues.
+#[test]
+fn ctrl_z_returns_to_the_shell_and_fg_continues_the_call() {
+    suspend_and_continue(|terminal, _| {
+        terminal.send_keys(CTRL_Z);
+        terminal.wait_for_text("siding: Ctrl-Z suspends only this call");
+    });
+}
+
+/// Ctrl-Z belongs to the job of a shell in the task.
+#[test]
+fn ctrl_z_stops_the_job_of_a_shell_in_the_task() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = "PS1='inner> ' exec bash --norc --noprofile --noediting -i";
+    let call = start_on(&sandbox, &terminal, text);
+    terminal.wait_for_row("inner>");
+    terminal.send_keys("sleep 300\r");
+    let task = Task::only(&sandbox);
+    let has_job = || {
+        let mut members = task.marked_processes().into_iter();
+        members.any(|member| processes::comm(member.pid) == "sleep")
+    };
+    eventually("the shell has started its job", has_job);
+    terminal.send_keys(CTRL_Z);
+    terminal.wait_for_text("Stopped");
+    terminal.send_keys("kill -9 %1; wait %1; exit 7\r");
+    let _ended = call.wait().expect_code(7);
+    task.expect_stopped();
+}
+
+fn suspend_and_continue(suspend: impl FnOnce(&mut Terminal, &Process)) {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
     let shell = shell_on(&sandbox, &terminal, &["--noediting", "-i"]);
@@ -228,7 +265,7 @@ fn a_suspended_call_restores_the_terminal_and_fg_continues_it() {
         let found = found.filter(|pid| processes::comm(*pid).starts_with("siding-under"));
         found.filter_map(Process::from_pid).next()
     });
-    call.signal(Signal::TSTP);
+    suspend(&mut terminal, &call);
     terminal.wait_for_text("Stopped");
     terminal.send_keys("echo $((6 * 7))\n");
     terminal.wait_for_text("42");

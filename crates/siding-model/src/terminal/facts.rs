@@ -32,6 +32,10 @@ pub struct TerminalFacts {
     pub has_unread_input: bool,
     /// Time since which a person has the terminal, in milliseconds; `None` while none has.
     pub taken_for_ms: Option<u64>,
+    /// Whether the leader of the task is in the foreground of its terminal. Otherwise a shell in the
+    /// task has started a job there. False from an older shim.
+    #[serde(default)]
+    pub is_leader_in_foreground: bool,
 }
 
 impl TerminalFacts {
@@ -70,6 +74,7 @@ mod tests {
             is_reader_hidden: false,
             has_unread_input: false,
             taken_for_ms: None,
+            is_leader_in_foreground: true,
         };
         let evidence = PromptEvidence::default();
         assert_eq!(facts.awaited_input(evidence), Some(AwaitedInput::Line));

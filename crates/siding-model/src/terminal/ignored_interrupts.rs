@@ -115,6 +115,7 @@ mod tests {
         is_reader_hidden: false,
         has_unread_input: false,
         taken_for_ms: None,
+        is_leader_in_foreground: true,
     };
 
     /// Returns the state after two Ctrl-C at the times 0 and `second_ms`.

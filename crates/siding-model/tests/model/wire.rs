@@ -77,6 +77,7 @@ fn terminal_facts() -> TerminalFacts {
         is_reader_hidden: true,
         has_unread_input: true,
         taken_for_ms: Some(12_000),
+        is_leader_in_foreground: true,
     }
 }
 

@@ -153,6 +153,9 @@ impl TaskSupervisor {
             TerminalReader::Found(reader) => (Some(reader), false),
             TerminalReader::Hidden => (None, true),
         };
+        let leader = task.state().leader.and_then(|leader| sample.process(leader.pid()));
+        let is_leader_in_foreground =
+            leader.is_some_and(|leader| leader.has_terminal && !leader.is_in_terminal_background);
         let taken = terminal.lease.check_agent(clock::monotonic_now()).err();
         Ok(TerminalFacts {
             output_bytes: output.bytes(),
@@ -161,6 +164,7 @@ impl TaskSupervisor {
             is_reader_hidden,
             has_unread_input,
             taken_for_ms: taken.and_then(|refusal| refusal.taken_for_ms()),
+            is_leader_in_foreground,
         })
     }
 
