@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use siding_core::store::StateDir;
+use siding_core::sys::tty;
 use siding_core::task::run::{CallEnd, wait_attached};
 use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::TaskWatch;
 use siding_model::foreground_call::CallPolicy;
 use siding_model::id::TaskId;
 use siding_model::terminal::{DetachKeys, InputModes, TerminalState, parse_key};
+use siding_model::text::one_line;
 
 use crate::attachment::{self, AttachmentOptions, LeaveKeys, TerminalCaller};
 use crate::caller;
@@ -17,11 +19,16 @@ use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::{self, ended_line};
+use crate::stdout;
 
 /// The keys that detach unless `--detach-keys` names others.
 const DEFAULT_DETACH_KEYS: &str = "C-\\ C-\\";
+/// Rows of a terminal that does not report its size.
+const DEFAULT_ROWS: u16 = 24;
+/// Restores the title of the terminal that [`Args::announce`] has saved (XTWINOPS 23).
+const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
 
-/// Connects this terminal with the terminal of a task.
+/// Connects this terminal with the terminal of a task; Ctrl-\ twice leaves it.
 ///
 /// Shows the task's screen immediately, and passes on every key except the detach keys. The task's
 /// terminal takes the size of this one. While a person types, an agent's keys are refused. The task
@@ -73,7 +80,10 @@ impl Args {
             owns_command: false,
             report_step: None,
         };
-        match attach(&root, &task, options)? {
+        self.announce(id)?;
+        let end = attach(&root, &task, options);
+        let _peer_gone = stdout::print_bytes(RESTORE_TITLE);
+        match end? {
             CallEnd::Left => {
                 render::print_note(&format!(
                     "left {id}, which continues; `siding attach {id}` returns to it"
@@ -86,6 +96,23 @@ impl Args {
                 Ok(ExitCode::from(exit::code_for_task(&ended.state)))
             }
         }
+    }
+
+    /// Says how to leave, in a line above the screen of the task, which takes the whole terminal,
+    /// and in the title, which stays visible unless the program sets another one. The line is
+    /// scrolled off, or the screen would be painted over it.
+    fn announce(&self, id: TaskId) -> Result<(), Failure> {
+        let keys = match self.detach_keys.as_str() {
+            "none" => "it ends with the task".to_owned(),
+            DEFAULT_DETACH_KEYS => "Ctrl-\\ twice leaves it".to_owned(),
+            keys => format!("{} leaves it", one_line(keys, usize::MAX)),
+        };
+        let rows = tty::size(io::stdout()).map_or(DEFAULT_ROWS, |(_, rows)| rows);
+        let scroll = "\n".repeat(usize::from(rows));
+        // XTWINOPS 22 saves the title.
+        let text =
+            format!("siding: attached to {id}; {keys}{scroll}\x1b[22;2t\x1b]2;{id}; {keys}\x07");
+        stdout::print_bytes(text.as_bytes())
     }
 
     /// Returns the bytes of the detach keys.

@@ -218,6 +218,8 @@ impl ScreenModel {
                 let count: usize = count.parse().expect("a number of columns");
                 self.column = (self.column + count).min(self.columns - 1);
             }
+            // Save and restore the title.
+            ("22;2" | "23;2", "t") => {}
             _ => panic!("{sequence:?} reached the terminal:\n{}", self.scrollback_text()),
         }
     }

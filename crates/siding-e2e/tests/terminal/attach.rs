@@ -87,6 +87,8 @@ fn attach_paints_the_screen_and_passes_keys_and_the_size_on() {
     person.terminal.wait_for_row("20 90");
     let shown = person.detach();
     assert!(shown.contains(&format!("left {}, which continues", task.id)), "{shown}");
+    let announced = format!("siding: attached to {}; Ctrl-\\ twice leaves it\n", task.id);
+    assert!(shown.contains(&announced), "{shown}");
 
     // The task continues, and another terminal shows its screen at once.
     assert_eq!(task.show()["phase"], "running");
