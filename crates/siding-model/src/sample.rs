@@ -8,6 +8,7 @@ use crate::outcome::Placement;
 use crate::signal::Signal;
 use crate::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 use crate::task_view::{OutputView, PhaseName, TaskView};
+use crate::terminal::DEFAULT_ATTACH_IDLE_MS;
 
 /// Returns the specification of a task in the foreground, in which every optional field is absent.
 #[must_use]
@@ -40,6 +41,7 @@ pub fn sample_task_spec(task_id: TaskId) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,
         sent_by: None,

@@ -13,7 +13,7 @@ use crate::net::NetPolicy;
 use crate::outcome::Placement;
 use crate::shell_words::join_quoted;
 use crate::signal::Signal;
-use crate::terminal::TerminalSize;
+use crate::terminal::{DEFAULT_ATTACH_IDLE_MS, TerminalSize};
 use crate::trace_parent::TraceParent;
 use crate::wait::Condition;
 
@@ -165,6 +165,10 @@ pub struct TaskSpec {
     /// The initial size of the task's terminal; `None` for a task without a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
+    /// Time without a keystroke after which the terminal is given back by a person who has taken it,
+    /// in milliseconds. Older builds ignore this field.
+    #[serde(default = "attach_idle_ms", skip_serializing_if = "is_default_attach_idle")]
+    pub attach_idle_ms: u64,
     /// The remote machine that runs the task, whose mirror has this specification; `None` for a task
     /// that runs on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,6 +225,16 @@ impl TaskSpec {
 /// the setting existed.
 const fn stall_after_ms() -> u64 {
     45_000
+}
+
+/// Returns the built-in value of the setting `attach_idle`, for journals without the field.
+const fn attach_idle_ms() -> u64 {
+    DEFAULT_ATTACH_IDLE_MS
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_default_attach_idle(idle_ms: &u64) -> bool {
+    *idle_ms == DEFAULT_ATTACH_IDLE_MS
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub use input_state::{AwaitedInput, KeysRefusal, PromptEvidence, ReaderFact, Ter
 pub use key_names::{KeyError, parse_key};
 pub(crate) use keys::PASTE_END;
 pub use keys::{InputModes, KeyCode, KeyInput, KeyModifiers, KeyPress};
-pub use lease::{DEFAULT_ATTACH_IDLE, LeaseEvent, ReturnReason, TerminalLease, ViewerId};
+pub use lease::{DEFAULT_ATTACH_IDLE_MS, LeaseEvent, ReturnReason, TerminalLease, ViewerId};
 pub use mouse::{MouseButton, MouseClick, MouseMode};
 pub use query::{
     ColorRole, QueryFilter, QueryReply, QueryScanner, TerminalQuery, format_cursor_position,

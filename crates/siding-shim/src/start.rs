@@ -317,7 +317,7 @@ fn open_terminal(
     pump: &mut OutputPump,
 ) -> io::Result<Option<TaskTerminal>> {
     let Some(size) = spec.terminal else { return Ok(None) };
-    let terminal = TaskTerminal::open(size, runtime_dir)?;
+    let terminal = TaskTerminal::open(size, spec.attach_idle_ms, runtime_dir)?;
     // The task does not need the times of its output.
     pump.set_terminal(terminal.output(OutputTimesWriter::create(dir).ok())?);
     Ok(Some(terminal))

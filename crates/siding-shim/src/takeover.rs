@@ -140,7 +140,10 @@ fn take_over(
     let terminal = match &state.terminal {
         // A task must not be without a shim, and thus without its deadline, because its terminal
         // cannot be received.
-        Some(terminal) => TaskTerminal::take_over(terminal, runtime_dir).unwrap_or_default(),
+        Some(terminal) => {
+            let idle_ms = state.spec.attach_idle_ms;
+            TaskTerminal::take_over(terminal, idle_ms, runtime_dir).unwrap_or_default()
+        }
         None => None,
     };
     if let Some(terminal) = &terminal {

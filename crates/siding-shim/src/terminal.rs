@@ -39,19 +39,25 @@ pub(crate) struct TaskTerminal {
 
 impl TaskTerminal {
     /// Opens a terminal of this size and starts its holder, which listens in `runtime_dir`, where
-    /// the output FIFO is.
-    pub(crate) fn open(size: TerminalSize, runtime_dir: BorrowedFd<'_>) -> io::Result<Self> {
+    /// the output FIFO is. A person's lease ends after `attach_idle_ms` milliseconds without a
+    /// keystroke.
+    pub(crate) fn open(
+        size: TerminalSize,
+        attach_idle_ms: u64,
+        runtime_dir: BorrowedFd<'_>,
+    ) -> io::Result<Self> {
         let Pty { master, slave } = Pty::open(size)?;
         // The leader inherits the terminal as 0, 1 and 2, and its own numbers must be above these.
         let (master, slave) = (move_high(master)?, move_high(slave)?);
         let holder = start_holder(runtime_dir, &master);
-        Ok(Self::new(master, slave, holder))
+        Ok(Self::new(master, slave, holder, attach_idle_ms))
     }
 
     /// Receives the terminal of a task whose shim was killed. `None` if its holder is gone too: the
     /// kernel has then hung up the terminal.
     pub(crate) fn take_over(
         terminal: &TerminalState,
+        attach_idle_ms: u64,
         runtime_dir: BorrowedFd<'_>,
     ) -> io::Result<Option<Self>> {
         let recorded = terminal.holder.map(PidFd::open_if_alive);
@@ -62,11 +68,17 @@ impl TaskTerminal {
             return Ok(None);
         };
         let slave = pty::open_slave(&master)?;
-        Ok(Some(Self::new(master, slave, holder)))
+        Ok(Some(Self::new(master, slave, holder, attach_idle_ms)))
     }
 
-    fn new(master: OwnedFd, slave: OwnedFd, holder: Option<PidFd>) -> Self {
-        Self { master, slave, holder, replacements: 0, lease: TerminalLease::default() }
+    const fn new(
+        master: OwnedFd,
+        slave: OwnedFd,
+        holder: Option<PidFd>,
+        attach_idle_ms: u64,
+    ) -> Self {
+        let lease = TerminalLease::new(attach_idle_ms);
+        Self { master, slave, holder, replacements: 0, lease }
     }
 
     /// Returns the record that the terminal exists, with its present holder.

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     read_only: bool,
     /// Take the terminal before the first key, also from the people who type; an agent is refused
-    /// until you leave or type nothing for 30 s
+    /// until you leave or type nothing for `attach_idle` (30 s)
     #[arg(long, conflicts_with = "read_only")]
     steal: bool,
     /// Keys that detach, in the spelling of `siding keys`, separated by spaces; `none` for no keys

@@ -23,6 +23,7 @@ use siding_model::protocol::ShimMessage;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 
 use crate::output;
 use crate::processes::pid_namespace::is_in_other_pid_namespace;
@@ -399,6 +400,7 @@ fn adoption_spec(
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,
         sent_by: None,

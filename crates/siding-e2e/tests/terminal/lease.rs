@@ -1,9 +1,12 @@
 //! While a person types into a task's terminal, an agent's keys are refused.
 
+use std::time::{Duration, Instant};
+
 use siding_e2e::{Sandbox, Terminal, eventually};
+use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 
 use crate::attach::Attachment;
-use crate::support::{TerminalTask, expect_refusal, kill_and_wait, sandbox};
+use crate::support::{TerminalTask, expect_refusal, kill_and_wait, sandbox, start_call};
 
 /// Answers each line.
 const ANSWER: &str = "echo up; while read -r line; do echo \"got:$line\"; done";
@@ -77,6 +80,30 @@ fn a_closed_window_gives_the_terminal_back() {
     terminal.close();
     let _ended = call.wait();
     expect_agent_accepted(&task);
+}
+
+/// The setting `attach_idle` of the start is part of the task, so it applies after a takeover too.
+#[test]
+fn a_person_who_stays_attached_gives_the_terminal_back_after_attach_idle() {
+    let sandbox = sandbox();
+    let call = start_call(&sandbox, &[], ANSWER).env("SIDING_ATTACH_IDLE", "1s");
+    let task = TerminalTask::from_view(&sandbox, &call.run().expect_code(0).json());
+    task.wait_for_output("up");
+    task.replace_shim();
+    let mut person = Attachment::open(&sandbox, &task, &[], "up");
+    let typed = Instant::now();
+    person.terminal.send_keys("person\r");
+    person.terminal.wait_for_row("got:person");
+    eventually("the agent may type again", || {
+        task.keys_call(&["again", "Enter"]).run().code == Some(0)
+    });
+    let waited = typed.elapsed();
+    assert!(waited < Duration::from_millis(DEFAULT_ATTACH_IDLE_MS), "{waited:?}");
+    let journal = task.journal();
+    assert_eq!(journal.matches(r#""terminal":"returned""#).count(), 1, "{journal}");
+    let _shown = person.detach();
+    task.stop(&["--grace", "0s"]);
+    task.expect_closed();
 }
 
 /// The lease belongs to connections with the shim, so it ends with the shim. The next key of the

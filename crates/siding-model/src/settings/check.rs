@@ -1,6 +1,8 @@
 //! Constraints on the values of single keys, in addition to the type. The error is a text that says
 //! which values are allowed.
 
+use std::time::Duration;
+
 use crate::executor::is_executor_name;
 use crate::signal::Signal;
 
@@ -12,6 +14,13 @@ pub(super) fn accept_any<V>(_: &V) -> Result<(), &'static str> {
 /// Rejects zero.
 pub(super) fn require_nonzero<V: Default + PartialEq>(value: &V) -> Result<(), &'static str> {
     if *value == V::default() { Err("a value above zero") } else { Ok(()) }
+}
+
+/// Rejects a time that would give a terminal back between two keystrokes, or that would refuse an
+/// agent's keys for hours after a person has left without detaching.
+pub(super) fn require_attach_idle(idle: &Duration) -> Result<(), &'static str> {
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(3_600);
+    if allowed.contains(idle) { Ok(()) } else { Err("a duration from `1s` to `1h`") }
 }
 
 /// Rejects SIGSTOP, which suspends processes and does not end them.

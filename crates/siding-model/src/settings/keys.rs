@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::check::{
-    accept_any, require_executor_name, require_nonzero, require_program_name,
+    accept_any, require_attach_idle, require_executor_name, require_nonzero, require_program_name,
     require_terminating_signal,
 };
 use super::executors::Executors;
@@ -22,6 +22,7 @@ use crate::signal::Signal;
 use crate::size::{ByteRate, Bytes};
 use crate::socket_patterns::SocketPattern;
 use crate::spec::OnLeaderExit;
+use crate::terminal::DEFAULT_ATTACH_IDLE_MS;
 use crate::unowned::{OrphanRule, UnownedReapMode};
 
 /// Generates [`Key`], [`Settings`] and [`Layer`] from the table below.
@@ -178,6 +179,9 @@ settings! {
     /// Whether `siding run` gives the command of a person at a terminal a terminal of its own;
     /// `never` leaves that to `--pty`.
     RunTerminal run_terminal: RunTerminal = RunTerminal::Auto, accept_any, Project;
+    /// Time without a keystroke after which the terminal of a task that a person has taken is given
+    /// back to agents; from `1s` to `1h`.
+    AttachIdle attach_idle: Duration = Duration::from_millis(DEFAULT_ATTACH_IDLE_MS), require_attach_idle, Project;
     /// Whether commands may run in the background.
     BackgroundTasks background_tasks: bool = true, accept_any, Project;
     /// Whether a command that is known to take longer than the budget starts in the background.

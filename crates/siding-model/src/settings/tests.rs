@@ -83,6 +83,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "session_grace=2s",
             "assistant_mode=auto",
             "run_terminal=auto",
+            "attach_idle=30s",
             "background_tasks=true",
             "auto_background=false",
             "on_leader_exit=linger",
@@ -312,6 +313,22 @@ fn unknown_keys_are_refused_with_a_suggestion() {
     );
     assert!(refused("\x1b]0;x").contains("`\\e]0;x`"));
     layer.set_by_name("kill_grace", &text_value("1s"), user_source()).expect("a known key");
+}
+
+#[test]
+fn a_terminal_is_neither_given_back_between_two_keys_nor_kept_for_hours() {
+    let set = |value: &str| {
+        let result = Layer::default().set(Key::AttachIdle, &text_value(value), user_source());
+        result.map_err(|error| error.to_string())
+    };
+    for legal in ["1s", "30s", "1h"] {
+        assert_eq!(set(legal), Ok(()), "{legal}");
+    }
+    for refused in ["0s", "999ms", "61m"] {
+        let message = set(refused).expect_err("outside the bounds");
+        assert!(message.contains("`attach_idle`"), "{message}");
+        assert!(message.contains("a duration from `1s` to `1h`"), "{message}");
+    }
 }
 
 #[cfg(feature = "schema")]

@@ -4,13 +4,12 @@
 //! returned when every person who has typed has detached, or has not typed for a while. Any number
 //! of people may type, as in tmux; the lease excludes only agents.
 
-use std::time::Duration;
-
 use super::KeysRefusal;
 use crate::process::MonotonicMs;
 
-/// Time without a keystroke after which the lease of a task's terminal is returned.
-pub const DEFAULT_ATTACH_IDLE: Duration = Duration::from_secs(30);
+/// Built-in time without a keystroke after which the lease of a task's terminal is returned, in
+/// milliseconds.
+pub const DEFAULT_ATTACH_IDLE_MS: u64 = 30_000;
 
 /// A connection through which a person watches the terminal of a task and may type. The number
 /// distinguishes the connections to one task.
@@ -60,14 +59,11 @@ struct Typist {
 }
 
 impl TerminalLease {
-    /// Returns a lease that no person has taken, and that ends after `idle` without a keystroke.
+    /// Returns a lease that no person has taken, and that ends after `idle_ms` milliseconds without a
+    /// keystroke.
     #[must_use]
-    pub fn new(idle: Duration) -> Self {
-        Self {
-            idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
-            typists: Vec::new(),
-            taken_at: MonotonicMs(0),
-        }
+    pub const fn new(idle_ms: u64) -> Self {
+        Self { idle_ms, typists: Vec::new(), taken_at: MonotonicMs(0) }
     }
 
     /// Records that a person has typed.
@@ -146,12 +142,6 @@ impl TerminalLease {
     }
 }
 
-impl Default for TerminalLease {
-    fn default() -> Self {
-        Self::new(DEFAULT_ATTACH_IDLE)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -171,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_agent_is_refused_from_the_first_keystroke_to_the_detachment() {
-        let mut lease = TerminalLease::default();
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         assert_eq!(lease.check_agent(seconds(1)), Ok(()));
         // Watching alone takes nothing.
         assert!(lease.detach(ANNA, seconds(1)).is_empty());
@@ -187,7 +177,7 @@ mod tests {
 
     #[test]
     fn each_keystroke_renews_the_lease_until_no_person_types() {
-        let mut lease = TerminalLease::default();
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         lease.record_keystroke(ANNA, seconds(0));
         lease.record_keystroke(ANNA, seconds(20));
         assert_eq!(lease.expire(seconds(49)), None);
@@ -202,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_late_keystroke_reports_the_end_of_the_lease_before_it() {
-        let mut lease = TerminalLease::default();
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         lease.record_keystroke(ANNA, seconds(0));
         let events = lease.record_keystroke(ANNA, seconds(40));
         assert_eq!(events, [returned(ReturnReason::Idle, 30), LeaseEvent::Taken]);
@@ -210,7 +200,7 @@ mod tests {
 
     #[test]
     fn several_people_share_the_lease() {
-        let mut lease = TerminalLease::default();
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         lease.record_keystroke(ANNA, seconds(0));
         assert!(lease.record_keystroke(BEN, seconds(1)).is_empty());
         assert!(lease.typists().eq([ANNA, BEN]));
@@ -223,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_person_who_has_been_idle_does_not_prolong_the_lease_of_another() {
-        let mut lease = TerminalLease::default();
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         lease.record_keystroke(ANNA, seconds(0));
         lease.record_keystroke(BEN, seconds(29));
         assert_eq!(lease.detach(BEN, seconds(31)), [returned(ReturnReason::Detached, 31)]);
@@ -231,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_person_who_steals_the_lease_has_it_alone() {
-        let mut lease = TerminalLease::default();
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         assert_eq!(lease.steal(ANNA, seconds(0)), [LeaseEvent::Taken]);
         assert!(lease.steal(BEN, seconds(1)).is_empty());
         assert!(lease.typists().eq([BEN]));
@@ -262,7 +252,7 @@ mod tests {
         fn the_events_say_when_an_agent_may_type(
             steps in prop::collection::vec((any_step(), 0_u64..40_000), 0..40),
         ) {
-            let mut lease = TerminalLease::default();
+            let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
             let (mut now, mut is_taken) = (MonotonicMs(0), false);
             for (step, delay_ms) in steps {
                 now = now.plus_ms(delay_ms);

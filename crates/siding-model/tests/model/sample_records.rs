@@ -13,6 +13,7 @@ use siding_model::record::{
 };
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition, WaitDetail};
 
 pub(crate) const STARTED: MonotonicMs = MonotonicMs(1_000_000);
@@ -57,6 +58,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,
         sent_by: None,

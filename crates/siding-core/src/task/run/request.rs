@@ -294,6 +294,7 @@ impl TaskRequest {
             cwd: cwd.into(),
             stdin: stdin.mode(),
             terminal: stdin.terminal_size(),
+            attach_idle_ms: duration_ms(settings.attach_idle),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
             cap_ms: duration_ms(settings.max_elapsed_hard_cap),

@@ -18,6 +18,7 @@ use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 
 /// Longest wait for a single event, in milliseconds. The value is much larger than every measured
 /// time, so the wait expires only when a task or shim hangs.
@@ -114,6 +115,7 @@ impl BenchClient {
             duplicate_of: None,
             separate_stderr: false,
             terminal: None,
+            attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
             executor: None,
             fetch: None,
             sent_by: None,

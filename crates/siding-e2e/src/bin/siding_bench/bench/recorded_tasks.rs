@@ -13,6 +13,7 @@ use siding_model::process::{BootId, ProcRef};
 use siding_model::record::{self, AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 
 use super::workspace::RowDir;
 
@@ -141,6 +142,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,
         sent_by: None,
