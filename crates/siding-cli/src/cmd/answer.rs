@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::KeyMode;
 use siding_core::sys::{file, poll};
-use siding_core::task::terminal::{TerminalClient, TerminalError};
-use siding_model::protocol::MAX_TERMINAL_WRITE_BYTES;
+use siding_core::task::terminal::{MAX_SECRET_BYTES, TerminalClient, TerminalError, encode_secret};
 use siding_model::signal::Signal;
 use siding_model::terminal::TerminalUser;
 
@@ -66,8 +65,7 @@ impl Args {
         }
         let screen = terminal_replay::open(id, &task.dir, None)?.screen();
         let prompt = screen.row(usize::from(screen.cursor().row));
-        let mut secret = read_secret(&siding_model::text::make_visible(prompt))?;
-        secret.push(b'\n');
+        let secret = read_secret(&siding_model::text::make_visible(prompt))?;
         // The shim refuses the secret if the program has stopped asking in the meantime: another
         // program would show it, or run it as a command.
         client.write_secret(&secret)?;
@@ -76,11 +74,7 @@ impl Args {
     }
 }
 
-/// Longest secret, in bytes. The kernel passes on lines of at most 4,095 bytes (termios(3)), and the
-/// shim receives at most [`MAX_TERMINAL_WRITE_BYTES`] in one request.
-const MAX_SECRET_BYTES: usize = MAX_TERMINAL_WRITE_BYTES - 1;
-
-/// Reads a line from standard input without showing it.
+/// Reads a line from standard input without showing it. Returns the bytes that type it.
 fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     let failed = |error: io::Error| Failure::new(format!("could not read the secret: {error}"));
     // The mode of the terminal is restored before this process ends through one of these. After
@@ -112,28 +106,17 @@ fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     let count = file::read(&stdin, &mut line).map_err(failed)?;
     drop(mode);
     prompt("\n").map_err(failed)?;
-    line.truncate(count);
-    check_secret(line)
+    encode_line(line.get(..count).unwrap_or_default())
 }
 
-/// Returns the secret in a line that was read. Rejects a line that would not arrive as it is.
-fn check_secret(mut line: Vec<u8>) -> Result<Vec<u8>, Failure> {
+/// Returns the bytes that type the secret in a line that was read.
+fn encode_line(line: &[u8]) -> Result<Vec<u8>, Failure> {
     if line.is_empty() {
         return Err(Failure::new("the input ended before a secret was entered"));
     }
-    while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
-        line.pop();
-    }
-    if line.len() > MAX_SECRET_BYTES {
-        return Err(Failure::new(format!(
-            "the secret has more than {MAX_SECRET_BYTES} bytes; nothing was typed"
-        )));
-    }
-    // A control character such as C-r would show what was typed before it.
-    if line.iter().any(u8::is_ascii_control) {
-        return Err(Failure::new("the secret contains a control character; nothing was typed"));
-    }
-    Ok(line)
+    let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'));
+    let secret = &line[..end.map_or(0, |last| last + 1)];
+    encode_secret(secret).map_err(Failure::new)
 }
 
 #[cfg(test)]
@@ -141,11 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_secret_that_arrives_unchanged_is_accepted() {
-        assert_eq!(check_secret(b"hunter2\n".to_vec()).ok(), Some(b"hunter2".to_vec()));
-        assert_eq!(check_secret(b"\n".to_vec()).ok(), Some(Vec::new()), "an empty password");
-        for rejected in [&b""[..], b"a\x12b\n", &[b'x'; MAX_TERMINAL_WRITE_BYTES]] {
-            assert!(check_secret(rejected.to_vec()).is_err(), "{}", rejected.escape_ascii());
+    fn only_a_complete_line_is_a_secret() {
+        assert_eq!(encode_line(b"hunter2\r\n").ok(), Some(b"hunter2\n".to_vec()));
+        assert_eq!(encode_line(b"\n").ok(), Some(b"\n".to_vec()), "an empty password");
+        for rejected in [&b""[..], b"a\x12b\n", &[b'x'; MAX_SECRET_BYTES + 1]] {
+            assert!(encode_line(rejected).is_err(), "{}", rejected.escape_ascii());
         }
     }
 }

@@ -10,9 +10,9 @@ use siding_model::protocol::{MAX_TERMINAL_WRITE_BYTES, ShimMessage, ShimRequest}
 use siding_model::size::size_in_words;
 use siding_model::terminal::{KeysRefusal, TerminalFacts, TerminalUser};
 
-use crate::store::StateDir;
+use crate::store::{StateDir, TaskDir};
 use crate::sys::clock;
-use crate::task::shim_client::ShimRequestError;
+use crate::task::shim_client::{ShimConnection, ShimRequestError};
 use crate::task::watch::{TaskWatch, WatchError};
 
 /// Timeout for the shim's reply, in milliseconds.
@@ -21,6 +21,59 @@ const REPLY_TIMEOUT_MS: u64 = 10_000;
 const UNREAD_MS: u64 = 10_000;
 /// Pause before the next attempt to write to a terminal that has accepted nothing.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Timeout for the shim's reply to [`request_facts`], in milliseconds. The timeout is short, because
+/// callers can do without the reply.
+const FACTS_TIMEOUT_MS: u64 = 1_000;
+/// Longest secret, in bytes. The kernel passes on lines of at most 4,095 bytes (termios(3)), and the
+/// shim receives at most [`MAX_TERMINAL_WRITE_BYTES`] in one request.
+pub const MAX_SECRET_BYTES: usize = MAX_TERMINAL_WRITE_BYTES - 1;
+
+/// The reason why a secret would not reach a program as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The secret has more than [`MAX_SECRET_BYTES`] bytes.
+    #[error("the secret has more than {} bytes; nothing was typed", MAX_SECRET_BYTES)]
+    TooLong,
+    /// A control character such as Ctrl-R would show the secret that was typed before it.
+    #[error("the secret contains a control character; nothing was typed")]
+    ControlCharacter,
+}
+
+/// Returns the bytes that type a secret: the secret and a line end. An empty secret is allowed.
+///
+/// # Errors
+///
+/// [`SecretError`].
+pub fn encode_secret(secret: &[u8]) -> Result<Vec<u8>, SecretError> {
+    if secret.len() > MAX_SECRET_BYTES {
+        return Err(SecretError::TooLong);
+    }
+    if secret.iter().any(u8::is_ascii_control) {
+        return Err(SecretError::ControlCharacter);
+    }
+    Ok([secret, b"\n"].concat())
+}
+
+/// Returns the state of a terminal. Changes nothing: a task whose shim was killed is not recovered.
+///
+/// # Errors
+///
+/// [`ShimRequestError::Disconnected`] if there is no shim: the task has ended or needs recovery.
+pub fn request_facts(dir: &TaskDir) -> Result<TerminalFacts, ShimRequestError> {
+    let link = ShimConnection::connect_within(dir, FACTS_TIMEOUT_MS)?;
+    let mut facts = None;
+    link.ok_or(ShimRequestError::Disconnected)?.request(
+        &ShimRequest::Terminal,
+        FACTS_TIMEOUT_MS,
+        |message| {
+            if let ShimMessage::Terminal { facts: reported } = message {
+                facts = Some(reported);
+            }
+        },
+    )?;
+    facts.ok_or(ShimRequestError::Disconnected)
+}
 
 /// The reason why a terminal could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -154,7 +207,8 @@ impl<'r> TerminalClient<'r> {
         Ok(())
     }
 
-    /// Types a secret, unless the terminal shows typed lines at this moment.
+    /// Types a secret in the form of [`encode_secret`], unless the terminal shows typed lines at this
+    /// moment.
     ///
     /// # Errors
     ///
@@ -219,6 +273,23 @@ impl<'r> TerminalClient<'r> {
                 Err(TerminalError::OutputDiffers { id, bytes })
             }
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_secret_that_arrives_unchanged_is_encoded() {
+        assert_eq!(encode_secret(b"hunter2"), Ok(b"hunter2\n".to_vec()));
+        assert_eq!(encode_secret(b""), Ok(b"\n".to_vec()), "an empty password");
+        let longest = [b'x'; MAX_SECRET_BYTES];
+        assert_eq!(encode_secret(&longest).map(|line| line.len()), Ok(MAX_TERMINAL_WRITE_BYTES));
+        assert_eq!(encode_secret(&[b'x'; MAX_SECRET_BYTES + 1]), Err(SecretError::TooLong));
+        for typed in [&b"a\x12b"[..], b"a\nb", b"\x7f"] {
+            assert_eq!(encode_secret(typed), Err(SecretError::ControlCharacter));
         }
     }
 }
