@@ -10,7 +10,7 @@ const TEXTS = {
   release: { question: "End the supervision? The process continues, and siding no longer stops it.", field: null },
 };
 
-async function post(path, body) {
+export async function post(path, body) {
   const answer = await fetch(path, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -55,7 +55,7 @@ function ask({ question, field }, label) {
 }
 
 /** Shows a sentence of the server. Its parts between backticks are code. */
-function showSentence(element, sentence) {
+export function showSentence(element, sentence) {
   element.replaceChildren(...sentence.split("`").map((part, index) => {
     if (index % 2 === 0) return part;
     const code = document.createElement("code");

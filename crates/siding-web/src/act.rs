@@ -26,21 +26,26 @@ use crate::response::{json, json_error};
 use crate::route::Act;
 
 /// The name under which journals record the requester.
-const REQUESTER: &str = "web";
+pub(crate) const REQUESTER: &str = "web";
 /// Maximum size of the body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// Maximum time to wait for a shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 
 /// Why an act was not carried out: the status of the response, and the reason.
-struct ActError(StatusCode, String);
+#[derive(Debug)]
+pub(crate) struct ActError(StatusCode, String);
 
 impl ActError {
-    fn conflict(reason: impl std::fmt::Display) -> Self {
+    pub(crate) fn conflict(reason: impl std::fmt::Display) -> Self {
         Self(StatusCode::CONFLICT, reason.to_string())
     }
 
-    fn bad_request(reason: impl std::fmt::Display) -> Self {
+    pub(crate) fn forbidden(reason: impl std::fmt::Display) -> Self {
+        Self(StatusCode::FORBIDDEN, reason.to_string())
+    }
+
+    pub(crate) fn bad_request(reason: impl std::fmt::Display) -> Self {
         Self(StatusCode::BAD_REQUEST, reason.to_string())
     }
 }
@@ -62,22 +67,31 @@ pub(crate) async fn run(
         Ok(body) => body,
         Err(error) => return error_response(&error),
     };
-    if context.feed.read_fresh(|view| view.task(id).is_none()) {
-        return json_error(StatusCode::NOT_FOUND, &format!("there is no task {id}"));
-    }
-    let result = tokio::task::block_in_place(|| match act {
-        Act::Stop => stop_task(context, id, &body),
-        Act::Extend => extend(context, id, &body),
-        Act::Input => write_input(context, id, &body),
-        Act::Release => release(context, id, &body),
+    let result = tokio::task::block_in_place(|| {
+        require_task(context, id)?;
+        match act {
+            Act::Stop => stop_task(context, id, &body),
+            Act::Extend => extend(context, id, &body),
+            Act::Input => write_input(context, id, &body),
+            Act::Release => release(context, id, &body),
+        }
     });
     if let Err(error) = result {
         return error_response(&error);
     }
     match context.feed.read_fresh(|view| view.full_view(id)) {
         Some(view) => json(StatusCode::OK, &view),
-        None => json_error(StatusCode::NOT_FOUND, &format!("there is no task {id}")),
+        None => error_response(&no_task(id)),
     }
+}
+
+/// Rejects an act on a task that does not exist.
+pub(crate) fn require_task(context: &WebContext, id: TaskId) -> Result<(), ActError> {
+    if context.feed.read_fresh(|view| view.task(id).is_none()) { Err(no_task(id)) } else { Ok(()) }
+}
+
+fn no_task(id: TaskId) -> ActError {
+    ActError(StatusCode::NOT_FOUND, format!("there is no task {id}"))
 }
 
 /// Acknowledges notices for the person who reads the page.
@@ -95,11 +109,11 @@ pub(crate) async fn acknowledge(
     }
 }
 
-fn error_response(error: &ActError) -> Response<ResponseBody> {
+pub(crate) fn error_response(error: &ActError) -> Response<ResponseBody> {
     json_error(error.0, &error.1)
 }
 
-async fn read_body(body: Incoming) -> Result<Vec<u8>, ActError> {
+pub(crate) async fn read_body(body: Incoming) -> Result<Vec<u8>, ActError> {
     let collected = Limited::new(body, MAX_BODY_BYTES).collect().await;
     collected.map(|body| body.to_bytes().to_vec()).map_err(|error| unreadable_body(&*error))
 }

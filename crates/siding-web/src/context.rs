@@ -6,9 +6,12 @@ use std::sync::Arc;
 use siding_core::store::{StateDir, TaskDir};
 use siding_model::id::TaskId;
 use siding_model::settings::Settings;
+use siding_model::terminal::TerminalUser;
 
+use crate::access::Credential;
 use crate::feed::Feed;
 use crate::openapi::SchemaSource;
+use crate::typing::TypingPages;
 
 /// The state that all handlers share.
 pub(crate) struct WebContext {
@@ -18,6 +21,10 @@ pub(crate) struct WebContext {
     pub(crate) feed: Arc<Feed>,
     /// Whether requests may change tasks.
     pub(crate) control: bool,
+    /// Whether a person has started the server, so that a signed-in browser is that person's.
+    pub(crate) is_person: bool,
+    /// The pages that type into terminals.
+    pub(crate) typing: TypingPages,
     /// The settings in effect when the server was started.
     pub(crate) settings: Settings,
     /// The program that becomes a shim when a task has to be repaired before an act.
@@ -27,6 +34,15 @@ pub(crate) struct WebContext {
 }
 
 impl WebContext {
+    /// Returns the user that types with this credential. The token may be read by every program of
+    /// the user, and so may the sign-in link of a server that an agent has started.
+    pub(crate) const fn terminal_user(&self, credential: Option<Credential>) -> TerminalUser {
+        match credential {
+            Some(Credential::Cookie) if self.is_person => TerminalUser::Person,
+            Some(Credential::Cookie | Credential::Token) | None => TerminalUser::Agent,
+        }
+    }
+
     /// Opens a task to read its output. Returns the directory, and the number of bytes at the
     /// beginning of the output that are always kept.
     pub(crate) fn open_task(&self, id: TaskId) -> Option<(TaskDir, u64)> {

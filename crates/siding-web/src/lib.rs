@@ -28,6 +28,7 @@ mod route;
 mod search;
 mod server;
 mod sign_in;
+mod typing;
 
 pub use openapi::SchemaSource;
 pub use server::{TOKEN_VARIABLE, WebError, WebMessage, WebOptions, serve};

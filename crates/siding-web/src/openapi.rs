@@ -115,6 +115,14 @@ fn add_path_parameters(mut paths: Value) -> Value {
 }
 
 fn paths() -> Value {
+    let (mut paths, acts) = (read_paths(), act_paths());
+    if let (Some(paths), Value::Object(acts)) = (paths.as_object_mut(), acts) {
+        paths.extend(acts);
+    }
+    paths
+}
+
+fn read_paths() -> Value {
     use AnswerContent::{ListOf, Object, Text, Typed};
     let about_max = format!("maximum size of the text in bytes, at least {MIN_REQUESTED_BYTES}");
     json!({
@@ -150,6 +158,19 @@ fn paths() -> Value {
             Text("text/event-stream"),
             &[("after", "string", "id of the last received event")],
         ),
+        "/api/v1/openapi.json": read("this document", Object, &[]),
+        "/metrics": read(
+            "the metrics of all tasks, as `siding metrics` prints them; with --metrics without the \
+             token",
+            Text("text/plain"),
+            &[],
+        ),
+    })
+}
+
+fn act_paths() -> Value {
+    use AnswerContent::{Object, Typed};
+    json!({
         "/api/v1/tasks/{id}/stop": act(
             "ends the task with everything that it started",
             &json!({}),
@@ -170,17 +191,22 @@ fn paths() -> Value {
             &json!({}),
             Typed(TASK_TYPE),
         ),
+        "/api/v1/tasks/{id}/keys": act(
+            "types keys, in the spelling of `siding keys`, into the task's terminal; with `literal` \
+             every word is text; with the token they are an agent's keys, which are refused (409) \
+             while a person has the terminal or a program asks for a secret",
+            &json!({ "keys": "array", "literal": "boolean", "page": "string" }),
+            Object,
+        ),
+        "/api/v1/tasks/{id}/return": act(
+            "gives the terminal back that a page with this name has taken by typing",
+            &json!({ "page": "string" }),
+            Object,
+        ),
         "/api/v1/notices/acknowledge": act(
             "acknowledges notices for a person",
             &json!({ "notice_ids": "array" }),
             Object,
-        ),
-        "/api/v1/openapi.json": read("this document", Object, &[]),
-        "/metrics": read(
-            "the metrics of all tasks, as `siding metrics` prints them; with --metrics without the \
-             token",
-            Text("text/plain"),
-            &[],
         ),
     })
 }
@@ -226,7 +252,7 @@ mod tests {
     use siding_model::id::TaskId;
 
     use super::*;
-    use crate::route::{Act, ApiRoute, Route, StreamRoute};
+    use crate::route::{Act, ApiRoute, Route, StreamRoute, TerminalAct};
 
     const ID: &str = "b-4k7q0n2m8x5t";
 
@@ -263,6 +289,8 @@ mod tests {
             Route::Act(id, Act::Extend),
             Route::Act(id, Act::Input),
             Route::Act(id, Act::Release),
+            Route::Terminal(id, TerminalAct::Keys),
+            Route::Terminal(id, TerminalAct::Return),
             Route::Acknowledge,
         ]
     }
@@ -271,7 +299,11 @@ mod tests {
     /// reminder to add the route to the list above.
     const fn is_for_programs(route: Route<'_>) -> bool {
         match route {
-            Route::Page(_) | Route::Asset(_) | Route::Stream(StreamRoute::Output(_)) => false,
+            // Only a person may answer with a secret, and a person has a browser.
+            Route::Terminal(_, TerminalAct::Answer)
+            | Route::Page(_)
+            | Route::Asset(_)
+            | Route::Stream(StreamRoute::Output(_)) => false,
             Route::Api(
                 ApiRoute::Tasks
                 | ApiRoute::Task(_)
@@ -283,6 +315,7 @@ mod tests {
             | Route::Metrics
             | Route::Stream(StreamRoute::Tasks)
             | Route::Act(_, Act::Stop | Act::Extend | Act::Input | Act::Release)
+            | Route::Terminal(_, TerminalAct::Keys | TerminalAct::Return)
             | Route::Acknowledge => true,
         }
     }

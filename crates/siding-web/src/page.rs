@@ -56,6 +56,10 @@ pub(crate) fn respond(
             Ok(lines) => lines.map(|lines| response::html_page(StatusCode::OK, lines)),
             Err(message) => Some(response::json_error(StatusCode::BAD_REQUEST, &message)),
         },
+        PageRoute::Screen(id) => {
+            let section = screen::fragment(context, id);
+            section.map(|section| response::html_page(StatusCode::OK, section))
+        }
         PageRoute::Timeline => Some(complete(timeline::timeline_page(context, query))),
         PageRoute::Sessions => Some(complete(sessions::sessions_page(context))),
         PageRoute::Workflows => Some(complete(workflows::workflows_page(context))),

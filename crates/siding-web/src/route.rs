@@ -25,6 +25,8 @@ pub(crate) enum Route<'p> {
     Stream(StreamRoute),
     /// An act on a task.
     Act(TaskId, Act),
+    /// An act on the terminal of a task.
+    Terminal(TaskId, TerminalAct),
     /// Acknowledges notices.
     Acknowledge,
 }
@@ -38,6 +40,8 @@ pub(crate) enum PageRoute {
     Task(TaskId),
     /// Rendered lines of a task's output, which the page of the task inserts.
     Lines(TaskId),
+    /// The rendered screen of a task's terminal, which the page of the task inserts.
+    Screen(TaskId),
     /// The exact bytes of a task's output.
     Download(TaskId),
     /// The tasks over time.
@@ -95,6 +99,17 @@ pub(crate) enum Act {
     Release,
 }
 
+/// An act on the terminal of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TerminalAct {
+    /// Types keys.
+    Keys,
+    /// Types the secret for which the program asks.
+    Answer,
+    /// Gives the terminal back that the person of a page has taken.
+    Return,
+}
+
 /// Why an address has no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteError {
@@ -130,7 +145,7 @@ impl<'p> Route<'p> {
             Self::Page(_) | Self::NamedTask(_) | Self::Asset(_) | Self::Api(_) | Self::Metrics => {
                 RequestEffect::Read
             }
-            Self::Act(..) | Self::Acknowledge => RequestEffect::Change,
+            Self::Act(..) | Self::Terminal(..) | Self::Acknowledge => RequestEffect::Change,
         }
     }
 }
@@ -147,6 +162,7 @@ fn parse_page(segments: &[&str]) -> Result<PageRoute, RouteError> {
         ["doctor"] => PageRoute::Doctor,
         ["tasks", id] => PageRoute::Task(parse_id(id)?),
         ["tasks", id, "lines"] => PageRoute::Lines(parse_id(id)?),
+        ["tasks", id, "screen"] => PageRoute::Screen(parse_id(id)?),
         ["tasks", id, "download"] => PageRoute::Download(parse_id(id)?),
         _ => return Err(RouteError::NotFound),
     })
@@ -162,14 +178,18 @@ fn parse_api<'p>(segments: &[&str]) -> Result<(Method, Route<'p>), RouteError> {
         ["tasks", id, "why"] => ApiRoute::Why(parse_id(id)?),
         ["tasks", id, "usage"] => ApiRoute::Usage(parse_id(id)?),
         ["tasks", id, act] => {
-            let act = match *act {
-                "stop" => Act::Stop,
-                "extend" => Act::Extend,
-                "input" => Act::Input,
-                "release" => Act::Release,
+            let id = parse_id(id)?;
+            let route = match *act {
+                "stop" => Route::Act(id, Act::Stop),
+                "extend" => Route::Act(id, Act::Extend),
+                "input" => Route::Act(id, Act::Input),
+                "release" => Route::Act(id, Act::Release),
+                "keys" => Route::Terminal(id, TerminalAct::Keys),
+                "answer" => Route::Terminal(id, TerminalAct::Answer),
+                "return" => Route::Terminal(id, TerminalAct::Return),
                 _ => return Err(RouteError::NotFound),
             };
-            return Ok((Method::POST, Route::Act(parse_id(id)?, act)));
+            return Ok((Method::POST, route));
         }
         ["notices", "acknowledge"] => return Ok((Method::POST, Route::Acknowledge)),
         _ => return Err(RouteError::NotFound),

@@ -21,6 +21,7 @@ use crate::openapi::SchemaSource;
 use crate::query::Query;
 use crate::route::{METRICS_PATH, Route, RouteError, StreamRoute};
 use crate::sign_in::{SIGN_IN_PATH, SignIn};
+use crate::typing::{self, TypingPages};
 use crate::{act, api, assets, event_stream, page, response};
 
 /// The environment variable that may hold the token for programs.
@@ -39,6 +40,8 @@ pub struct WebOptions {
     pub allowed_hosts: Vec<String>,
     /// Whether requests may change tasks.
     pub control: bool,
+    /// Whether a person starts the server, who then types in terminals through signed-in browsers.
+    pub is_person: bool,
     /// Whether every program of this user may read the metrics, without the token. Only for a
     /// server on a loopback address, where the kernel reports the user of each client.
     pub open_metrics: bool,
@@ -138,6 +141,8 @@ pub fn serve(
             feed: Feed::start(copy, live_options)?,
             root,
             control: options.control,
+            is_person: options.is_person,
+            typing: TypingPages::default(),
             settings: options.settings,
             program: options.program,
             schemas: options.schemas,
@@ -185,8 +190,9 @@ impl WebServer {
         let route = Route::parse(&head.method, head.uri.path());
         // A request without a route is checked like one that reads.
         let effect = route.map_or(access::RequestEffect::Read, |route| route.effect());
+        let credential = self.find_credential(&head.headers);
         let admitted = access::check_browser_headers(&head.headers, effect)
-            .and_then(|()| self.find_credential(&head.headers))
+            .and_then(|()| credential)
             .and_then(|credential| access::check_effect(&head.headers, effect, credential));
         // The checks of the peer, of `Host` and of the origin apply to open metrics too.
         let is_open = self.open_metrics && route == Ok(Route::Metrics);
@@ -199,10 +205,13 @@ impl WebServer {
         match route {
             Err(RouteError::NotFound) => page::failure(StatusCode::NOT_FOUND, is_api),
             Err(RouteError::WrongMethod) => page::failure(StatusCode::METHOD_NOT_ALLOWED, is_api),
-            Ok(Route::Act(..) | Route::Acknowledge) if !context.control => {
+            Ok(Route::Act(..) | Route::Terminal(..) | Route::Acknowledge) if !context.control => {
                 refuse(Refusal::ReadOnly)
             }
             Ok(Route::Act(id, act)) => act::run(context, id, act, body).await,
+            Ok(Route::Terminal(id, act)) => {
+                typing::run(context, id, act, context.terminal_user(credential.ok()), body).await
+            }
             Ok(Route::Acknowledge) => act::acknowledge(context, body).await,
             Ok(Route::Asset(name)) => assets::respond(name),
             Ok(Route::Stream(StreamRoute::Tasks)) => {

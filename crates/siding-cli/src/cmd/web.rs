@@ -7,6 +7,7 @@ use siding_http::TokenLocation;
 use siding_web::{WebError, WebMessage, WebOptions};
 
 use super::schema;
+use crate::caller;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::stdout;
@@ -24,7 +25,7 @@ const BROWSER_PROGRAM: &str = "xdg-open";
 #[command(after_help = "\
 Examples:
   siding web --open                  in your browser
-  siding web --control               with stop, extend, input and release
+  siding web --control               with stop, extend, input, release, typing
   siding web --addr 127.0.0.1:7500   at a fixed port
   siding web --metrics               with /metrics for Prometheus
 
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     /// Address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     addr: SocketAddr,
-    /// Allow stop, extend, input, release and the acknowledgement of notices
+    /// Allow stop, extend, input, release, typing into terminals and the acknowledgement of notices
     #[arg(long)]
     control: bool,
     /// Let every program of yours read /metrics, without the token
@@ -67,6 +68,7 @@ impl Args {
             allow_remote: self.allow_remote,
             allowed_hosts: self.allow_host,
             control: self.control,
+            is_person: caller::is_person_outside_tasks(),
             open_metrics: self.metrics,
             settings: context::load_settings()?,
             program: SHIM_PROGRAM,

@@ -130,6 +130,7 @@ fn no_answer_contains_a_secret() {
         "/assets/usage.js",
         "/assets/page.js",
         "/assets/act.js",
+        "/assets/typing.js",
     ];
     for path in paths {
         let reply = server.get_with(path, &[("Cookie", &cookie)]);

@@ -2,6 +2,7 @@
 //! these tests and writes the screenshots of the documentation.
 
 mod driver;
+mod typing;
 
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually, eventually_some};

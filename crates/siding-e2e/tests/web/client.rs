@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{RunningProgram, Sandbox};
+use siding_e2e::{RunningProgram, Sandbox, Terminal};
 
 /// The token for programs of all tests.
 pub(crate) const TOKEN: &str = "a-token-of-a-test-0123456789";
@@ -32,8 +32,20 @@ impl WebServer {
         Self::from_running(call.env("SIDING_WEB_TOKEN", TOKEN).spawn())
     }
 
+    /// Starts the server as a person does, at a terminal.
+    pub(crate) fn start_at(terminal: &mut Terminal, sandbox: &Sandbox, args: &[&str]) -> Self {
+        let call = sandbox.siding(&[&["web"], args].concat());
+        let running = call.env("SIDING_WEB_TOKEN", TOKEN).on_terminal(terminal).spawn();
+        terminal.wait_for_text("programs");
+        Self::from_printed(running, terminal.scrollback_text())
+    }
+
     pub(crate) fn from_running(mut running: RunningProgram) -> Self {
         let printed = running.wait_for_stdout("programs");
+        Self::from_printed(running, printed)
+    }
+
+    fn from_printed(running: RunningProgram, printed: String) -> Self {
         let link = find_link(&printed);
         let port = link.split([':', '/']).nth(4).expect("a port").parse().expect("a port");
         Self { running, port, printed }
@@ -70,6 +82,14 @@ impl WebServer {
     pub(crate) fn post(&self, path: &str, body: &Value) -> WebReply {
         let token = format!("Bearer {TOKEN}");
         let headers = [("Authorization", token.as_str()), ("Content-Type", "application/json")];
+        self.send("POST", path, &headers, &body.to_string())
+    }
+
+    /// Sends a POST request with a JSON body, as a script of a page does.
+    pub(crate) fn post_as_page(&self, cookie: &str, path: &str, body: &Value) -> WebReply {
+        let origin = self.origin();
+        let headers =
+            [("Cookie", cookie), ("Origin", origin.as_str()), ("Content-Type", "application/json")];
         self.send("POST", path, &headers, &body.to_string())
     }
 

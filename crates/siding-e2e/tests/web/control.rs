@@ -12,7 +12,7 @@ fn without_control_nothing_changes() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--keep"], "sleep 300");
     let server = WebServer::start(&sandbox, &[]);
-    for act in ["stop", "extend", "input", "release"] {
+    for act in ["stop", "extend", "input", "release", "keys", "answer", "return"] {
         let reply = server.post(&format!("/api/v1/tasks/{id}/{act}"), &json!({}));
         assert_eq!(reply.status, 403, "{act}");
         assert!(reply.text().contains("--control"), "{}", reply.text());

@@ -1,5 +1,5 @@
-//! Tests of `siding web`: sign-in, refused requests, pages with hostile tasks, output, events, and
-//! actions.
+//! Tests of `siding web`: sign-in, refused requests, pages with hostile tasks, output, events, actions,
+//! and typing into terminals.
 
 mod attacks;
 mod browser;
@@ -11,6 +11,7 @@ mod metrics;
 mod output;
 mod pages;
 mod sign_in;
+mod typing;
 
 use siding_e2e::Sandbox;
 

@@ -89,7 +89,10 @@ pub(super) fn wrap(context: &WebContext, last_event: &str, page: &Page) -> Marku
                 script type="module" src="/assets/page.js" {}
                 script type="module" src="/assets/output.js" {}
                 script type="module" src="/assets/usage.js" {}
-                @if context.control { script type="module" src="/assets/act.js" {} }
+                @if context.control {
+                    script type="module" src="/assets/act.js" {}
+                    script type="module" src="/assets/typing.js" {}
+                }
             }
             body data-last-event=(last_event) {
                 a.skip href="#main" { "Skip to the content" }

@@ -1,8 +1,10 @@
-//! The screen of a task's terminal on the page of the task.
+//! The screen of a task's terminal on the page of the task, and the fields for typing into it.
 
 use maud::{Markup, html};
+use siding_core::task::terminal;
 use siding_live::LiveTask;
 use siding_model::id::TaskId;
+use siding_model::terminal::PromptEvidence;
 use siding_model::text::{CharStyle, display_width, make_visible, one_line};
 use siding_terminal::{Screen, StyledRun, TerminalHistory, TerminalReplay};
 
@@ -28,9 +30,59 @@ pub(super) fn screen_section(context: &WebContext, task: &LiveTask) -> Markup {
         section aria-labelledby="h-screen" {
             h2 #h-screen { "Screen " span.count { (screen.size()) } }
             @if let Some(title) = screen.title() { p.hint { (one_line(title, 200)) } }
-            pre.screen tabindex="0" { (fit_rows(&screen)) }
+            pre.screen tabindex="0" role="region" aria-label="Screen"
+                data-input=[accepted_input(context, task)] { (fit_rows(&screen)) }
             @if task.is_live() {
-                p.hint { code { "siding attach " (id) } " types into this terminal." }
+                p.hint { code { "siding attach " (id) } " types into this terminal at yours." }
+            }
+        }
+    }
+}
+
+/// Returns the section with the present screen alone, for a script; `None` if there is no such task.
+pub(super) fn fragment(context: &WebContext, id: TaskId) -> Option<Markup> {
+    let task = context.feed.read_fresh(|view| view.task(id).cloned())?;
+    Some(screen_section(context, &task))
+}
+
+/// Returns the input that the page sends to the terminal: `secret` while a line that is typed is
+/// hidden, and `keys` otherwise. `None` if the page sends none.
+fn accepted_input(context: &WebContext, task: &LiveTask) -> Option<&'static str> {
+    if !context.control || !task.is_live() {
+        return None;
+    }
+    let dir = context.root.task_dir(task.view.task_id).ok();
+    let facts =
+        dir.filter(|_| context.is_person).and_then(|dir| terminal::request_facts(&dir).ok());
+    let is_secret =
+        facts.is_some_and(|facts| facts.input.secret_requested(PromptEvidence::default()));
+    Some(if is_secret { "secret" } else { "keys" })
+}
+
+/// Returns the fields for typing, which a script shows and reads. They are outside of the parts that
+/// a script replaces, so that the focus and a half-typed secret stay.
+pub(super) fn typing_controls(context: &WebContext, task: &LiveTask) -> Markup {
+    let id = task.view.task_id;
+    html! {
+        @if context.control && task.is_live() {
+            div.typing role="group" aria-label="Typing" data-typing=(id) {
+                noscript { p.hint { "Typing needs JavaScript; " code { "siding attach " (id) } " works without it." } }
+                button type="button" data-type-start hidden { "Type into the terminal" }
+                div data-type-area hidden {
+                    label for="type-here" { "Type here" }
+                    textarea #type-here rows="1" autocomplete="off" autocapitalize="off"
+                        spellcheck="false" aria-describedby="type-help" {}
+                    button type="button" data-type-stop { "Stop typing" }
+                    p.hint #type-help { "Every key goes to the terminal, also Tab and Escape. Ctrl+Escape stops typing, and agents can type again." }
+                }
+                // The field has no name, so that no form can send its value.
+                form data-secret autocomplete="off" hidden {
+                    label for="secret" { "Secret" }
+                    input #secret type="password" autocomplete="off" aria-describedby="secret-help";
+                    button type="submit" { "Answer" }
+                    p.hint #secret-help { "The program hides what is typed. siding neither shows nor stores it." }
+                }
+                p role="status" data-type-status {}
             }
         }
     }

@@ -41,6 +41,7 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         }
         @if full.terminal.is_some() {
             div data-live="screen" { (screen::screen_section(context, &task)) }
+            @if is_whole { (screen::typing_controls(context, &task)) }
         }
         @if is_whole { (output_section(context, &task, query)) }
         @if task.is_live() {

@@ -24,6 +24,16 @@ pub(super) enum Key {
     Escape,
 }
 
+impl Key {
+    const fn value(self) -> &'static str {
+        match self {
+            Self::Tab => "\u{e004}",
+            Self::Enter => "\u{e007}",
+            Self::Escape => "\u{e00c}",
+        }
+    }
+}
+
 /// The size and the color scheme of a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Screen {
@@ -83,12 +93,35 @@ impl Browser {
     /// Presses and releases a key.
     #[track_caller]
     pub(super) fn press_key(&self, key: Key) {
-        let value = match key {
-            Key::Tab => "\u{e004}",
-            Key::Enter => "\u{e007}",
-            Key::Escape => "\u{e00c}",
-        };
-        let strokes = ["keyDown", "keyUp"].map(|kind| json!({ "type": kind, "value": value }));
+        self.press_in_turn(&[key.value()]);
+    }
+
+    /// Presses and releases a key while Ctrl is pressed.
+    #[track_caller]
+    pub(super) fn press_with_control(&self, key: Key) {
+        let (control, key) = ("\u{e009}", key.value());
+        let strokes = [("keyDown", control), ("keyDown", key), ("keyUp", key), ("keyUp", control)];
+        self.send_strokes(&strokes);
+    }
+
+    /// Presses and releases the keys of these characters.
+    #[track_caller]
+    pub(super) fn type_text(&self, text: &str) {
+        let keys: Vec<String> = text.chars().map(String::from).collect();
+        self.press_in_turn(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    #[track_caller]
+    fn press_in_turn(&self, keys: &[&str]) {
+        let strokes: Vec<_> =
+            keys.iter().flat_map(|key| [("keyDown", *key), ("keyUp", *key)]).collect();
+        self.send_strokes(&strokes);
+    }
+
+    #[track_caller]
+    fn send_strokes(&self, strokes: &[(&str, &str)]) {
+        let strokes: Vec<Value> =
+            strokes.iter().map(|(kind, value)| json!({ "type": kind, "value": value })).collect();
         let keyboard = json!({ "type": "key", "id": "keyboard", "actions": strokes });
         let _none = self.call("POST", "/actions", &json!({ "actions": [keyboard] }));
     }

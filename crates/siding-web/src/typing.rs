@@ -1,0 +1,346 @@
+//! Typing into the terminals of tasks. The lease of a terminal belongs to connections with its shim,
+//! so each page that types has one, on a thread of its own. The connection ends when the page gives
+//! the terminal back, or has not typed for the `attach_idle` of the task.
+//!
+//! A browser types as a person if a person has started the server. A program with the token types as
+//! an agent, whose keys are refused while a person has the terminal or a program asks for a secret.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use siding_core::task::terminal::{TerminalClient, TerminalError, encode_secret};
+use siding_http::ResponseBody;
+use siding_model::id::TaskId;
+use siding_model::terminal::{DEFAULT_ATTACH_IDLE_MS, KeyError, KeyInput, TerminalUser, parse_key};
+use siding_terminal::{LiveTerminal, LiveTerminalError};
+
+use crate::act::{self, ActError, REQUESTER};
+use crate::body_fields::BodyFields;
+use crate::context::WebContext;
+use crate::response::json;
+use crate::route::TerminalAct;
+
+/// Maximum number of pages that type at the same time.
+const MAX_TYPING_PAGES: usize = 32;
+/// Maximum length of the name of a page.
+const MAX_PAGE_NAME_BYTES: usize = 32;
+/// The error about a body without a secret. It quotes nothing of the body, which may be a secret.
+const NO_SECRET_FIELD: &str =
+    "the body must be an object with the string `secret` and nothing else";
+
+/// The pages that type at present, each with the way to the thread of its connection.
+#[derive(Debug, Default)]
+pub(crate) struct TypingPages(Mutex<HashMap<TypingPage, Sender<TypingRequest>>>);
+
+/// A page that types.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct TypingPage {
+    task: TaskId,
+    /// The name that the page has chosen; empty for a program.
+    name: String,
+    is_person: bool,
+}
+
+/// Keys that a page types.
+#[derive(Debug)]
+struct TypingRequest {
+    keys: Vec<KeyInput>,
+    answer: SyncSender<Result<(), ActError>>,
+}
+
+impl From<LiveTerminalError> for ActError {
+    fn from(error: LiveTerminalError) -> Self {
+        match error {
+            LiveTerminalError::Key(_) => Self::bad_request(error),
+            LiveTerminalError::Terminal(_) | LiveTerminalError::Output { .. } => {
+                Self::conflict(error)
+            }
+        }
+    }
+}
+
+impl From<TerminalError> for ActError {
+    fn from(error: TerminalError) -> Self {
+        Self::conflict(error)
+    }
+}
+
+/// Carries out an act on the terminal of a task.
+pub(crate) async fn run(
+    context: &Arc<WebContext>,
+    id: TaskId,
+    act: TerminalAct,
+    user: TerminalUser,
+    body: Incoming,
+) -> Response<ResponseBody> {
+    let result = match act::read_body(body).await {
+        Ok(body) => tokio::task::block_in_place(|| {
+            act::require_task(context, id)?;
+            match act {
+                TerminalAct::Keys => type_keys(context, id, user, &body),
+                TerminalAct::Answer => answer_secret(context, id, user, &body),
+                TerminalAct::Return => return_terminal(context, id, user, &body),
+            }
+        }),
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(()) => json(StatusCode::OK, &serde_json::json!({ "task_id": id })),
+        Err(error) => act::error_response(&error),
+    }
+}
+
+fn type_keys(
+    context: &Arc<WebContext>,
+    id: TaskId,
+    user: TerminalUser,
+    body: &[u8],
+) -> Result<(), ActError> {
+    let fields =
+        BodyFields::parse(body, &["keys", "literal", "page"]).map_err(ActError::bad_request)?;
+    let keys = parse_keys(&fields).map_err(ActError::bad_request)?;
+    let page = parse_page(&fields, id, user).map_err(ActError::bad_request)?;
+    let typed = send_keys(context, &page, keys)?;
+    typed.recv().unwrap_or_else(|_| {
+        Err(ActError::conflict("the server failed, so the keys may not have been typed"))
+    })
+}
+
+/// Returns the keys in a body.
+fn parse_keys(fields: &BodyFields) -> Result<Vec<KeyInput>, String> {
+    let words = fields.texts("keys")?.unwrap_or_default();
+    if words.iter().all(|word| word.is_empty()) {
+        return Err(
+            "`keys` is missing or empty; it is a list such as `[\"C-c\", \"Enter\"]`".to_owned()
+        );
+    }
+    if fields.flag("literal")? {
+        return Ok(words.into_iter().map(|word| KeyInput::Text(word.to_owned())).collect());
+    }
+    let parse = |word: &str| parse_nearest_key(word).map_err(|error| format!("`keys`: {error}"));
+    words.into_iter().map(parse).collect()
+}
+
+/// Parses a key. A key with modifiers that a terminal does not send is the nearest one that it
+/// sends, as at a keyboard: Shift with Enter is Enter.
+fn parse_nearest_key(word: &str) -> Result<KeyInput, KeyError> {
+    match parse_key(word) {
+        Err(KeyError::NoCode { key, .. }) => parse_key(&key),
+        result => result,
+    }
+}
+
+fn parse_page(fields: &BodyFields, task: TaskId, user: TerminalUser) -> Result<TypingPage, String> {
+    let name = fields.text("page")?.unwrap_or_default();
+    if name.len() > MAX_PAGE_NAME_BYTES || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(format!(
+            "`page` must have at most {MAX_PAGE_NAME_BYTES} letters and digits of ASCII"
+        ));
+    }
+    Ok(TypingPage { task, name: name.to_owned(), is_person: user == TerminalUser::Person })
+}
+
+/// Passes keys to the thread of a page, which is started first if the page has none. Returns the
+/// receiver of the result.
+fn send_keys(
+    context: &Arc<WebContext>,
+    page: &TypingPage,
+    keys: Vec<KeyInput>,
+) -> Result<Receiver<Result<(), ActError>>, ActError> {
+    let (answer, typed) = mpsc::sync_channel(1);
+    let mut request = TypingRequest { keys, answer };
+    let mut pages = context.typing.lock();
+    if let Some(sender) = pages.get(page) {
+        match sender.send(request) {
+            Ok(()) => return Ok(typed),
+            // The thread of the page has failed.
+            Err(unsent) => request = unsent.0,
+        }
+    } else if pages.len() >= MAX_TYPING_PAGES {
+        let reason = format!("{MAX_TYPING_PAGES} pages type already; stop typing on one of them");
+        return Err(ActError::conflict(reason));
+    }
+    let (sender, requests) = mpsc::channel();
+    let _receiver_dropped = sender.send(request);
+    let (shared, typing_page) = (Arc::clone(context), page.clone());
+    std::thread::Builder::new()
+        .name("typing".to_owned())
+        .spawn(move || serve_page(&shared, &typing_page, &requests))
+        .map_err(|error| ActError::conflict(format!("could not start a thread: {error}")))?;
+    pages.insert(page.clone(), sender);
+    Ok(typed)
+}
+
+/// Types what a page sends, until it gives the terminal back or has not typed for a while. The end
+/// of the connection ends its part of the lease.
+fn serve_page(context: &WebContext, page: &TypingPage, requests: &Receiver<TypingRequest>) {
+    let idle = read_attach_idle(context, page.task);
+    let mut connection = None;
+    loop {
+        let request = match requests.recv_timeout(idle) {
+            Ok(request) => request,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => match context.typing.end_idle_page(page, requests) {
+                Some(request) => request,
+                None => return,
+            },
+        };
+        let result = type_on_connection(context, page, &mut connection, &request.keys);
+        // After another error the next keys need a new connection, perhaps with a new shim.
+        if !matches!(result, Ok(()) | Err(LiveTerminalError::Key(_))) {
+            connection = None;
+        }
+        let _peer_gone = request.answer.send(result.map_err(ActError::from));
+    }
+}
+
+fn type_on_connection<'c>(
+    context: &'c WebContext,
+    page: &TypingPage,
+    connection: &mut Option<LiveTerminal<'c>>,
+    keys: &[KeyInput],
+) -> Result<(), LiveTerminalError> {
+    let terminal = match connection {
+        Some(terminal) => terminal,
+        none => {
+            let user = if page.is_person { TerminalUser::Person } else { TerminalUser::Agent };
+            let (root, program) = (&context.root, context.program);
+            none.insert(LiveTerminal::open(root, program, page.task, user, REQUESTER)?)
+        }
+    };
+    terminal.type_keys(keys, None)
+}
+
+/// Returns the time without a keystroke after which the lease of a task's terminal ends.
+fn read_attach_idle(context: &WebContext, id: TaskId) -> Duration {
+    let read = context.root.task_dir(id).ok().and_then(|dir| dir.read().ok());
+    Duration::from_millis(
+        read.map_or(DEFAULT_ATTACH_IDLE_MS, |read| read.state.spec.attach_idle_ms),
+    )
+}
+
+/// Types a secret of a person, as `siding answer` does. The secret is in no response and no record.
+fn answer_secret(
+    context: &WebContext,
+    id: TaskId,
+    user: TerminalUser,
+    body: &[u8],
+) -> Result<(), ActError> {
+    if user != TerminalUser::Person {
+        let reason = format!(
+            "only a person may answer with a secret: in a browser, if a person has started \
+             `siding web` at a terminal outside of tasks, or with `siding answer {id}`"
+        );
+        return Err(ActError::forbidden(reason));
+    }
+    let line = parse_secret(body).map_err(ActError::bad_request)?;
+    let (root, program) = (&context.root, context.program);
+    let mut client = TerminalClient::open(root, program, id, user, REQUESTER)?;
+    Ok(client.write_secret(&line)?)
+}
+
+/// Returns the bytes that type the secret in a body.
+fn parse_secret(body: &[u8]) -> Result<Vec<u8>, String> {
+    let fields = BodyFields::parse(body, &["secret"]).map_err(|_| NO_SECRET_FIELD)?;
+    let secret = fields.text("secret").ok().flatten().ok_or(NO_SECRET_FIELD)?;
+    encode_secret(secret.as_bytes()).map_err(|error| error.to_string())
+}
+
+fn return_terminal(
+    context: &WebContext,
+    id: TaskId,
+    user: TerminalUser,
+    body: &[u8],
+) -> Result<(), ActError> {
+    let fields = BodyFields::parse(body, &["page"]).map_err(ActError::bad_request)?;
+    let page = parse_page(&fields, id, user).map_err(ActError::bad_request)?;
+    // The thread of the page types what it has received, and ends.
+    context.typing.lock().remove(&page);
+    Ok(())
+}
+
+impl TypingPages {
+    /// Removes a page that has not typed for a while. Returns keys that have arrived meanwhile, with
+    /// which the page continues.
+    fn end_idle_page(
+        &self,
+        page: &TypingPage,
+        requests: &Receiver<TypingRequest>,
+    ) -> Option<TypingRequest> {
+        // Keys are sent while this lock is held, so none are lost in between.
+        let mut pages = self.lock();
+        match requests.try_recv() {
+            Ok(request) => Some(request),
+            Err(mpsc::TryRecvError::Empty) => {
+                pages.remove(page);
+                None
+            }
+            // Another thread may serve the page by now.
+            Err(mpsc::TryRecvError::Disconnected) => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TypingPage, Sender<TypingRequest>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::terminal::InputModes;
+
+    use super::*;
+
+    const ID: &str = "b-4k7q0n2m8x5t";
+
+    fn parse(body: &str) -> Result<Vec<String>, String> {
+        let fields = BodyFields::parse(body.as_bytes(), &["keys", "literal", "page"])?;
+        let keys = parse_keys(&fields)?;
+        parse_page(&fields, ID.parse().expect("an id"), TerminalUser::Person)?;
+        let bytes = |key: KeyInput| key.encode(InputModes::default()).expect("bytes");
+        Ok(keys.into_iter().map(|key| bytes(key).escape_ascii().to_string()).collect())
+    }
+
+    #[test]
+    fn keys_are_names_unless_they_are_literal() {
+        let typed = |body| parse(body).expect("keys");
+        assert_eq!(typed(r#"{"keys": ["C-c", "Enter", "ls"]}"#), ["\\x03", "\\r", "ls"]);
+        assert_eq!(typed(r#"{"keys": ["C-c"], "literal": true, "page": "a1"}"#), ["C-c"]);
+        // A keyboard sends the same bytes for these.
+        assert_eq!(typed(r#"{"keys": ["S-Enter", "C-1"]}"#), ["\\r", "1"]);
+    }
+
+    #[test]
+    fn a_body_without_keys_is_refused_with_the_allowed_value() {
+        for (body, part) in [
+            ("{}", "`keys` is missing or empty"),
+            (r#"{"keys": [""]}"#, "`keys` is missing or empty"),
+            (r#"{"keys": "C-c"}"#, "must be a list of strings"),
+            (r#"{"keys": ["Return"]}"#, "write `Enter` for the key"),
+            (r#"{"keys": ["a"], "page": "a-b"}"#, "`page` must have at most 32 letters"),
+            (r#"{"keys": ["a"], "text": "a"}"#, "`text` is not a field"),
+        ] {
+            let message = parse(body).expect_err(body);
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_error_about_a_secret_does_not_contain_it() {
+        assert_eq!(parse_secret(br#"{"secret": "hunter2"}"#), Ok(b"hunter2\n".to_vec()));
+        for body in [
+            r#""hunter2""#,
+            "hunter2",
+            r#"{"hunter2": 1}"#,
+            r#"{"secret": ["hunter2"]}"#,
+            r#"{"secret": "hunter2\u0012"}"#,
+        ] {
+            let message = parse_secret(body.as_bytes()).expect_err(body);
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+}
