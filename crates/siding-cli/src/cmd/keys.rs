@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use siding_model::advice::{Dialect, key_error_text};
 use siding_model::id::TaskId;
 use siding_model::task_view::ScreenView;
 use siding_model::terminal::{KeyInput, TerminalUser, parse_key};
@@ -128,7 +129,7 @@ impl Args {
             if self.literal {
                 return Ok(KeyInput::Text(word.clone()));
             }
-            parse_key(word).map_err(Failure::new)
+            parse_key(word).map_err(|error| Failure::new(key_error_text(&error, Dialect::Commands)))
         };
         self.keys.iter().map(parse).collect()
     }

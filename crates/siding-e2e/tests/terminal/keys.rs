@@ -60,6 +60,25 @@ fn keys_for_a_changed_screen_are_refused() {
     assert!(task.output().ends_with("a=one b=two\r\n"), "{:?}", task.output());
 }
 
+/// A word that resembles a key is not typed, neither as a key nor as text, and the message names the
+/// nearest key and the option of the command line for a text.
+#[test]
+fn a_word_that_resembles_a_key_is_refused() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "read -p 'name? ' name; echo \"name=$name\"");
+    task.wait_for("input");
+    for (word, key) in [("Entr", "`Enter`"), ("F13", "`S-F1`"), ("C-", "`C-c`")] {
+        let done = task.keys_call(&["typed", word]).run();
+        let message = done.stderr_text();
+        assert!(message.contains(key) && message.contains("use --literal"), "{done}");
+        expect_refusal(done, &format!("`{word}` is not a key"));
+    }
+    task.type_keys(&["--literal", "Entr"]);
+    task.type_keys(&["Enter"]);
+    assert_eq!(task.wait_outcome()["code"], 0);
+    assert!(task.output().ends_with("name=Entr\r\n"), "{:?}", task.output());
+}
+
 /// A call that waits for input returns when the program has done its work, however long it takes,
 /// and shows the next question.
 #[test]

@@ -1,7 +1,8 @@
 //! The names of keys, in tmux's spelling.
 //!
 //! As in tmux, a word that is no key name is text. Unlike tmux, a word that resembles a key name is
-//! an error: a misspelled `Enter` or `C-c` that is typed as text into a program may do harm.
+//! an error: a misspelled `Enter` or `C-c` that is typed as text into a program may do harm. The
+//! names are case-sensitive, because `up` or `end` is more often a text.
 
 use super::keys::{KeyCode, KeyInput, KeyModifiers, KeyPress, control_character};
 use super::mouse::parse_click;
@@ -100,6 +101,11 @@ const ESCAPED_CHARACTERS: &[(&str, &str)] = &[
 const SPELLED_MODIFIERS: [&str; 8] =
     ["Ctrl", "Control", "Alt", "Meta", "Shift", "Option", "Cmd", "Super"];
 
+/// The last function key that terminfo(5) knows.
+const LAST_FUNCTION_KEY: u32 = 63;
+/// Minimum length of a name for which a word with one different letter counts as a mistake.
+const MIN_SIMILAR_NAME_BYTES: usize = 4;
+
 const CONTROL: KeyModifiers = KeyModifiers { control: true, alt: false, shift: false };
 const ALT: KeyModifiers = KeyModifiers { control: false, alt: true, shift: false };
 const SHIFT: KeyModifiers = KeyModifiers { control: false, alt: false, shift: true };
@@ -112,22 +118,21 @@ pub enum KeyError {
     #[error("an empty word types nothing; write a key such as `Enter` or `C-c`, or a text")]
     Empty,
     /// The word is another program's spelling of a key.
-    #[error(
-        "`{word}` is not a key name; write `{key}` for the key, or set `literal` to type the text"
-    )]
+    #[error("`{word}` is not a key name; write `{key}` for the key")]
     ForeignSpelling {
         /// The rejected word as it was passed, not escaped.
         word: String,
         /// The key in the spelling that is allowed.
         key: String,
     },
-    /// The word has the form of a key with modifiers, but there is no such key.
-    #[error(
-        "`{word}` is not a key; keys are words such as `C-c`, `M-x`, `S-Tab`, `C-M-Up`, `Enter`, `F5`, one key for each word; set `literal` to type the text"
-    )]
+    /// The word has the form of a key with modifiers or of a function key, or is nearly the name of
+    /// a key, but there is no such key.
+    #[error("{}", unknown_key_text(word, nearest.as_deref()))]
     UnknownKey {
         /// The rejected word as it was passed, not escaped.
         word: String,
+        /// The key whose name is nearest, if one is near.
+        nearest: Option<String>,
     },
     /// A terminal sends no code of its own for the key with these modifiers.
     #[error("a terminal has no code for `{word}`; the nearest key is `{key}`")]
@@ -138,9 +143,7 @@ pub enum KeyError {
         key: String,
     },
     /// The word starts as a click, but names no cell.
-    #[error(
-        "`{word}` is not a click; write a column and a row from 0, as in `click:12,5`, or set `literal` to type the text"
-    )]
+    #[error("`{word}` is not a click; write a column and a row from 0, as in `click:12,5`")]
     InvalidClick {
         /// The rejected word as it was passed, not escaped.
         word: String,
@@ -160,8 +163,18 @@ pub enum KeyError {
     },
 }
 
-/// Parses a word: a key in tmux's spelling, such as `Enter`, `C-c` or `C-M-Up`, a click such as
-/// `click:12,5`, or otherwise a text. Names of keys are case-sensitive.
+fn unknown_key_text(word: &str, nearest: Option<&str>) -> String {
+    let keys = match nearest {
+        Some(key) => format!("the nearest key is `{key}`"),
+        None => "keys are words such as `C-c`, `M-x`, `S-Tab`, `C-M-Up`, `Enter`, `F5`, one key \
+                 for each word"
+            .to_owned(),
+    };
+    format!("`{word}` is not a key; {keys}")
+}
+
+/// Parses a word: a key in tmux's spelling, such as `Enter`, `C-c`, `^C` or `C-M-Up`, a click such
+/// as `click:12,5`, or otherwise a text. Names of keys are case-sensitive.
 ///
 /// # Errors
 ///
@@ -183,8 +196,9 @@ pub fn parse_key(word: &str) -> Result<KeyInput, KeyError> {
     if let Some(key) = suggest_key(word) {
         return Err(KeyError::ForeignSpelling { word: word.to_owned(), key });
     }
-    if has_modifier_form(word) {
-        return Err(KeyError::UnknownKey { word: word.to_owned() });
+    let nearest = find_nearest_key(word);
+    if nearest.is_some() || has_modifier_form(word) || function_number(word).is_some() {
+        return Err(KeyError::UnknownKey { word: word.to_owned(), nearest });
     }
     Ok(KeyInput::Text(word.to_owned()))
 }
@@ -197,17 +211,25 @@ pub(super) fn code_name(code: KeyCode) -> Option<&'static str> {
 /// Parses a key in the allowed spelling. Returns `None` for any other word, and for a single
 /// character without modifiers, which is text.
 fn parse_press(word: &str) -> Option<KeyPress> {
-    let mut modifiers = KeyModifiers::default();
-    let mut name = word;
-    while let Some((modifier, rest)) = split_modifier(name) {
-        modifiers = join_modifiers(modifiers, modifier);
-        name = rest;
+    if let Some(c) = caret_character(word) {
+        return Some(KeyPress { code: KeyCode::Char(c), modifiers: CONTROL });
     }
+    let (modifiers, name) = split_modifiers(word);
     let named = KEY_NAMES.iter().find(|(known, _)| *known == name).map(|(_, code)| *code);
     let code = named.or_else(|| parse_keypad_key(name)).or_else(|| {
         if modifiers.is_empty() { None } else { single_character(name).map(KeyCode::Char) }
     })?;
     Some(KeyPress { code, modifiers })
+}
+
+/// Splits all modifiers in tmux's spelling from the name of a key.
+fn split_modifiers(word: &str) -> (KeyModifiers, &str) {
+    let (mut modifiers, mut name) = (KeyModifiers::default(), word);
+    while let Some((modifier, rest)) = split_modifier(name) {
+        modifiers = join_modifiers(modifiers, modifier);
+        name = rest;
+    }
+    (modifiers, name)
 }
 
 /// Splits a modifier in tmux's spelling from the name of a key.
@@ -297,15 +319,12 @@ fn normalize_character(c: char, modifiers: KeyModifiers) -> Result<KeyPress, Key
     if control || shift { Err(plain) } else { Ok(plain) }
 }
 
-/// Returns the allowed spelling of a key that a word names in another spelling: `Ctrl-C`, `^C`,
-/// `<Esc>`, `Return`, `enter`, `\n`.
+/// Returns the allowed spelling of a key that a word names in another spelling: `Ctrl-C`, `<Esc>`,
+/// `Return`, `enter`, `\n`.
 fn suggest_key(word: &str) -> Option<String> {
     let escaped = ESCAPED_CHARACTERS.iter().find(|(spelling, _)| *spelling == word);
     if let Some((_, key)) = escaped {
         return Some((*key).to_owned());
-    }
-    if let Some(c) = caret_character(word) {
-        return Some(format!("C-{c}"));
     }
     let (inner, is_bracketed) = strip_brackets(word);
     let mut modifiers = KeyModifiers::default();
@@ -319,7 +338,7 @@ fn suggest_key(word: &str) -> Option<String> {
     Some(press.unwrap_or_else(|nearest| nearest).to_string())
 }
 
-/// Returns the character in the notation `^C`, in lower case.
+/// Returns the character in the notation `^C`, in lower case. tmux accepts this spelling as well.
 fn caret_character(word: &str) -> Option<char> {
     let c = single_character(word.strip_prefix('^')?)?;
     let is_control = c.is_ascii_alphabetic() || "[\\]^_@?".contains(c);
@@ -369,14 +388,71 @@ fn find_foreign_code(name: &str, is_bracketed: bool, has_modifiers: bool) -> Opt
         .or_else(|| if has_modifiers { single_character(name).map(KeyCode::Char) } else { None })
 }
 
-/// Returns whether a word has the form of a key with modifiers: `X-key`, `Ctrl-key`, `Alt+key`.
+/// Returns whether a word has the form of a key with modifiers: `X-key`, `Ctrl-key`, `Alt+key`, or
+/// is a modifier without a key.
 fn has_modifier_form(word: &str) -> bool {
-    let is_letter_form = matches!(word.as_bytes(), [b'A'..=b'Z', b'-', _, ..]);
+    let is_letter_form =
+        matches!(word.as_bytes(), [b'A'..=b'Z', b'-', _, ..] | [b'C' | b'M' | b'S', b'-']);
     is_letter_form
         || SPELLED_MODIFIERS.iter().any(|modifier| {
             word.strip_prefix(modifier)
                 .is_some_and(|rest| rest.len() > 1 && rest.starts_with(['-', '+']))
         })
+}
+
+/// Returns the key that a word nearly names: a key whose name differs in one letter, or the function
+/// key with modifiers that a terminal has instead of a function key above `F12`.
+fn find_nearest_key(word: &str) -> Option<String> {
+    let (given, name) = split_modifiers(word);
+    let (code, added) = function_number(name).map_or_else(
+        || find_similar_code(name).map(|code| (code, KeyModifiers::default())),
+        shifted_function_key,
+    )?;
+    let press = normalize_press(KeyPress { code, modifiers: join_modifiers(given, added) });
+    Some(press.unwrap_or_else(|nearest| nearest).to_string())
+}
+
+/// Returns the number in a word that has the form of a function key, such as `F13`.
+fn function_number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix('F')?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+}
+
+/// Returns the key that sends what terminfo(5) calls `kf13` to `kf63` for xterm: F1 to F12 with
+/// modifiers.
+fn shifted_function_key(number: u32) -> Option<(KeyCode, KeyModifiers)> {
+    let index = number.checked_sub(1)?;
+    let modifiers = match index / 12 {
+        1 => SHIFT,
+        2 => CONTROL,
+        3 => join_modifiers(CONTROL, SHIFT),
+        4 => ALT,
+        5 if number <= LAST_FUNCTION_KEY => join_modifiers(ALT, SHIFT),
+        _ => return None,
+    };
+    Some((KeyCode::Function(u8::try_from(index % 12 + 1).ok()?), modifiers))
+}
+
+/// Returns the key whose name differs from a word in one letter, but not in the first one, which is
+/// a capital letter. The words of a text are too often similar to a shorter name.
+fn find_similar_code(word: &str) -> Option<KeyCode> {
+    let is_similar = |name: &str| {
+        name.len() >= MIN_SIMILAR_NAME_BYTES
+            && name.bytes().next() == word.bytes().next()
+            && differ_in_one_letter(name.as_bytes(), word.as_bytes())
+    };
+    KEY_NAMES.iter().find(|(name, _)| is_similar(name)).map(|(_, code)| *code)
+}
+
+/// Returns whether one letter was changed, added or left out, or two neighbors were exchanged.
+fn differ_in_one_letter(one: &[u8], other: &[u8]) -> bool {
+    let start = one.iter().zip(other).take_while(|(left, right)| left == right).count();
+    match (&one[start..], &other[start..]) {
+        ([_, left @ ..], [_, right @ ..]) if left == right => true,
+        ([_, left @ ..], right) | (right, [_, left @ ..]) if left == right => true,
+        ([a, b, left @ ..], [c, d, right @ ..]) => a == d && b == c && left == right,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -392,9 +468,8 @@ mod tests {
             "x",
             "A",
             "-",
-            "C-",
             "C",
-            "M-",
+            "X-",
             "ls -l",
             ":wq",
             "yes",
@@ -405,7 +480,14 @@ mod tests {
             "ü",
             "KP",
             "KPx",
-            "F13",
+            "F",
+            "F1x",
+            "f13",
+            "Us",
+            "And",
+            "Some",
+            "Entries",
+            "entr",
             "<a>",
             "[]",
             "{}",
@@ -434,8 +516,7 @@ mod tests {
             ("Control-c", "C-c"),
             ("ctrl+shift+t", "C-t"),
             ("Ctrl-Space", "C-Space"),
-            ("^C", "C-c"),
-            ("^[", "C-["),
+            ("PgDown", "PageDown"),
             ("<C-c>", "C-c"),
             ("<c-c>", "C-c"),
             ("<CR>", "Enter"),
@@ -471,8 +552,44 @@ mod tests {
 
     #[test]
     fn a_word_in_the_form_of_a_key_is_never_text() {
-        for word in ["C-cc", "C-c Enter", "X-ray", "C-M-", "M-foo", "Ctrl-Break", "Cmd-q"] {
-            let expected = KeyError::UnknownKey { word: word.to_owned() };
+        for word in [
+            "C-cc",
+            "C-c Enter",
+            "X-ray",
+            "C-M-",
+            "C-",
+            "M-",
+            "S-",
+            "M-foo",
+            "Ctrl-Break",
+            "Cmd-q",
+            "F0",
+            "F64",
+            "F100",
+        ] {
+            let expected = KeyError::UnknownKey { word: word.to_owned(), nearest: None };
+            assert_eq!(parse_key(word), Err(expected), "{word}");
+        }
+        for (word, key) in [
+            ("F13", "S-F1"),
+            ("F24", "S-F12"),
+            ("F25", "C-F1"),
+            ("F48", "C-S-F12"),
+            ("F49", "M-F1"),
+            ("F63", "M-S-F3"),
+            ("C-F13", "C-S-F1"),
+            ("Entr", "Enter"),
+            ("Entre", "Enter"),
+            ("Enterr", "Enter"),
+            ("Entet", "Enter"),
+            ("Escpe", "Escape"),
+            ("Dowm", "Down"),
+            ("Down ", "Down"),
+            ("C-Entr", "Enter"),
+            ("C-Lefft", "C-Left"),
+        ] {
+            let nearest = Some(key.to_owned());
+            let expected = KeyError::UnknownKey { word: word.to_owned(), nearest };
             assert_eq!(parse_key(word), Err(expected), "{word}");
         }
         for (word, key) in
@@ -484,10 +601,30 @@ mod tests {
         assert_eq!(parse_key(""), Err(KeyError::Empty));
     }
 
+    #[test]
+    fn every_spelling_in_the_manual_of_tmux_is_a_key() {
+        for (word, key) in [
+            ("^C", "C-c"),
+            ("^c", "C-c"),
+            ("^[", "C-["),
+            ("BTab", "BTab"),
+            ("DC", "Delete"),
+            ("IC", "Insert"),
+            ("NPage", "PageDown"),
+            ("PgDn", "PageDown"),
+            ("PPage", "PageUp"),
+            ("PgUp", "PageUp"),
+        ] {
+            let Ok(KeyInput::Key(press)) = parse_key(word) else { panic!("{word} is no key") };
+            assert_eq!(press.to_string(), key, "{word}");
+        }
+    }
+
     fn any_word() -> impl Strategy<Value = String> {
         let parts = vec![
             "C-", "M-", "S-", "A-", "Ctrl+", "shift-", "<", ">", "^", "KP", "Up", "enter", "Esc",
-            "x", "X", "-", "+", "1", " ", "ü", "\u{1b}", "click:", "1,2", "\\n",
+            "Entr", "F13", "F6", "x", "X", "-", "+", "1", " ", "ü", "\u{1b}", "click:", "1,2",
+            "\\n",
         ];
         let from_parts = prop::collection::vec(prop::sample::select(parts), 0..5)
             .prop_map(|parts| parts.concat());
@@ -525,7 +662,11 @@ mod tests {
                 }
                 Ok(KeyInput::Text(text)) => prop_assert_eq!(text, word),
                 Ok(KeyInput::Mouse(_)) => {}
-                Err(KeyError::ForeignSpelling { key, .. } | KeyError::NoCode { key, .. }) => {
+                Err(
+                    KeyError::ForeignSpelling { key, .. }
+                    | KeyError::NoCode { key, .. }
+                    | KeyError::UnknownKey { nearest: Some(key), .. },
+                ) => {
                     prop_assert!(parse_key(&key).is_ok(), "{}", key);
                 }
                 Err(error) => prop_assert!(!error.to_string().is_empty()),

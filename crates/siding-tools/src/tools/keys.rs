@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::sys::clock;
 use siding_core::task::terminal::TerminalError;
+use siding_model::advice::{Dialect, key_error_text};
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::terminal::{KeyInput, KeysRefusal, parse_key};
@@ -61,7 +62,7 @@ pub(super) async fn call<C: CallContext>(
     call: &mut C,
     args: KeysArgs,
 ) -> Result<ToolAnswer, ToolError> {
-    let keys = parse_keys(&args)?;
+    let keys = parse_keys(&args, context.dialect)?;
     let condition = parse_condition(args.wait_for.as_deref())?;
     let timeout =
         args.timeout.map(|timeout| text::parse_seconds("timeout", timeout)).transpose()?;
@@ -90,12 +91,14 @@ pub(super) async fn call<C: CallContext>(
     })
 }
 
-fn parse_keys(args: &KeysArgs) -> Result<Vec<KeyInput>, ToolError> {
+fn parse_keys(args: &KeysArgs, dialect: Dialect) -> Result<Vec<KeyInput>, ToolError> {
     let parse = |word: &String| {
         if args.literal {
             return Ok(KeyInput::Text(word.clone()));
         }
-        parse_key(word).map_err(|error| ToolError::Arguments(format!("`keys`: {error}")))
+        parse_key(word).map_err(|error| {
+            ToolError::Arguments(format!("`keys`: {}", key_error_text(&error, dialect)))
+        })
     };
     args.keys.iter().map(parse).collect()
 }
@@ -222,11 +225,11 @@ mod tests {
 
     #[test]
     fn words_are_keys_or_texts() {
-        let keys = parse_keys(&args(&["yes", "Enter"], false)).unwrap();
+        let keys = parse_keys(&args(&["yes", "Enter"], false), Dialect::Tools).unwrap();
         assert!(matches!(&keys[..], [KeyInput::Text(text), KeyInput::Key(_)] if text == "yes"));
-        let keys = parse_keys(&args(&["Enter"], true)).unwrap();
+        let keys = parse_keys(&args(&["Enter"], true), Dialect::Tools).unwrap();
         assert!(matches!(&keys[..], [KeyInput::Text(text)] if text == "Enter"));
-        let error = parse_keys(&args(&["Ctrl-C"], false)).unwrap_err().to_string();
+        let error = parse_keys(&args(&["Ctrl-C"], false), Dialect::Agent).unwrap_err().to_string();
         assert!(error.contains("`C-c`") && error.contains("`literal`"), "{error}");
     }
 
