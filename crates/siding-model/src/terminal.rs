@@ -17,6 +17,7 @@ mod keys;
 mod lease;
 mod mouse;
 mod query;
+mod screen_hash;
 pub(crate) mod sequence;
 mod size;
 mod suspend_key;
@@ -35,6 +36,7 @@ pub use mouse::{MouseButton, MouseClick, MouseMode};
 pub use query::{
     ColorRole, QueryFilter, QueryReply, QueryScanner, TerminalQuery, format_cursor_position,
 };
+pub use screen_hash::{ScreenHash, ScreenHashError};
 pub use sequence::StringTerminator;
 pub use size::{TerminalSize, TerminalSizeError};
 pub use suspend_key::{SuspendDecision, SuspendKey};

@@ -17,7 +17,8 @@ use siding_model::id::TaskId;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::terminal::{
-    AwaitedInput, KeyError, KeyInput, KeysRefusal, PromptEvidence, TerminalFacts, TerminalUser,
+    AwaitedInput, KeyError, KeyInput, KeysRefusal, PromptEvidence, ScreenHash, TerminalFacts,
+    TerminalUser,
 };
 
 use crate::condition::{ScreenCondition, ScreenConditionError};
@@ -202,7 +203,7 @@ impl<'r> LiveTerminal<'r> {
     pub fn type_keys(
         &mut self,
         keys: &[KeyInput],
-        if_screen: Option<&str>,
+        if_screen: Option<&ScreenHash>,
     ) -> Result<(), LiveTerminalError> {
         let id = self.dir.id();
         let mut attempts = 0;
@@ -210,7 +211,9 @@ impl<'r> LiveTerminal<'r> {
             let (facts, screen) = self.facts_and_screen()?;
             let hash = screen.content_hash();
             attempts += 1;
-            if if_screen.is_some_and(|wanted| wanted != hash) || attempts > MAX_TYPE_ATTEMPTS {
+            if if_screen.is_some_and(|wanted| !wanted.matches(&hash))
+                || attempts > MAX_TYPE_ATTEMPTS
+            {
                 let refusal = KeysRefusal::ScreenChanged { hash };
                 return Err(TerminalError::Refused { id, refusal }.into());
             }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use siding_model::advice::{Dialect, key_error_text};
 use siding_model::id::TaskId;
 use siding_model::task_view::ScreenView;
-use siding_model::terminal::{KeyInput, TerminalUser, parse_key};
+use siding_model::terminal::{KeyInput, ScreenHash, TerminalUser, parse_key};
 use siding_terminal::{
     ColorDetail, LiveTerminal, TerminalCondition, TerminalWaitEnd, format_changes,
 };
@@ -36,7 +36,7 @@ Examples:
   siding keys b-4k7q C-c                             interrupt
   siding keys b-4k7q Down Down Enter                 choose in a menu
   siding keys b-4k7q -l 'C-c is text'                no key names
-  siding keys b-4k7q --if-screen 3f2a… y             only if nothing has changed
+  siding keys b-4k7q --if-screen 3f2a9c1b y         only if nothing has changed
 
 Keys: C-x, M-x, S-Tab, Enter, Escape, Tab, Space, BSpace, Up, Down, Left, Right,
 Home, End, PageUp, PageDown, Insert, Delete, F1 to F12; click:COLUMN,ROW.
@@ -57,9 +57,9 @@ pub(crate) struct Args {
     /// Type every word as text, also the names of keys
     #[arg(short, long)]
     literal: bool,
-    /// Type only if the screen still has this hash
+    /// Type only if the screen still has this hash; its first 8 digits are enough
     #[arg(long, value_name = "HASH")]
-    if_screen: Option<String>,
+    if_screen: Option<ScreenHash>,
     /// Then wait for `input`, `idle` or `screen:REGEX`, and show what has changed on the screen
     #[arg(long, value_name = "WHAT")]
     wait_for: Option<TerminalCondition>,
@@ -96,7 +96,7 @@ impl Args {
         let mut terminal = LiveTerminal::open(&root, SHIM_PROGRAM, id, user, REQUESTER)?;
         let before = terminal.screen()?;
         if !keys.is_empty() {
-            terminal.type_keys(&keys, self.if_screen.as_deref())?;
+            terminal.type_keys(&keys, self.if_screen.as_ref())?;
         }
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let wait = self.wait_for.as_ref();

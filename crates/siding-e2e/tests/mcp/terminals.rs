@@ -41,7 +41,12 @@ fn keys_answer_each_question_in_one_call() {
     assert!(refused.is_error && refused.message.contains(&hash), "{refused:?}");
     assert!(refused.output.contains("age? ▮"), "nothing was typed: {refused:?}");
 
-    let last = client.call("keys", json!({ "id": id, "keys": ["36", "Enter"], "if_screen": hash }));
+    let no_hash = json!({ "id": id, "keys": ["x"], "if_screen": "unchanged" });
+    let refused = client.call("keys", no_hash);
+    assert!(refused.is_error && refused.message.contains("is not the hash of a screen"));
+
+    let first_digits = json!({ "id": id, "keys": ["36", "Enter"], "if_screen": hash[..8] });
+    let last = client.call("keys", first_digits);
     assert!(last.message.contains("exited 0"), "{last:?}");
     assert!(last.output.contains("Ada is 36"), "{last:?}");
     let screen = client.call("screen", json!({ "id": id }));

@@ -55,7 +55,13 @@ fn keys_for_a_changed_screen_are_refused() {
     let done = task.keys_call(&["--if-screen", &seen, "wrong", "Enter"]).run();
     expect_refusal(done, &format!("now {new}"));
     assert_eq!(task.output_bytes(), output, "a refused key was typed");
-    task.type_keys(&["--if-screen", &new, "two", "Enter"]);
+    for no_hash in ["the last one", &new[..4], format!("{new}0").as_str()] {
+        let done = task.keys_call(&["--if-screen", no_hash, "wrong", "Enter"]).run();
+        expect_refusal(done, "is not the hash of a screen, which has 16 hexadecimal digits");
+    }
+    assert_eq!(task.output_bytes(), output, "a refused key was typed");
+    // The first digits are enough, as of a commit of git.
+    task.type_keys(&["--if-screen", &new[..8], "two", "Enter"]);
     assert_eq!(task.wait_outcome()["code"], 0);
     assert!(task.output().ends_with("a=one b=two\r\n"), "{:?}", task.output());
 }

@@ -10,7 +10,7 @@ use siding_core::task::terminal::TerminalError;
 use siding_model::advice::{Dialect, key_error_text};
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
-use siding_model::terminal::{KeyInput, KeysRefusal, parse_key};
+use siding_model::terminal::{KeyInput, KeysRefusal, ScreenHash, ScreenHashError, parse_key};
 use siding_model::text::one_line;
 use siding_terminal::{
     LiveTerminal, LiveTerminalError, Screen, ScreenConditionError, TerminalCondition,
@@ -46,7 +46,7 @@ pub(super) struct KeysArgs {
     /// Type the names of keys as text, too.
     #[serde(default)]
     literal: bool,
-    /// Type only if the screen still has this hash.
+    /// Type only if the screen still has this hash, or one with these first 8 digits.
     #[serde(default)]
     if_screen: Option<String>,
     /// `input` (default), `idle` (no output for 0.5 s) or `screen:REGEX`.
@@ -63,13 +63,14 @@ pub(super) async fn call<C: CallContext>(
     args: KeysArgs,
 ) -> Result<ToolAnswer, ToolError> {
     let keys = parse_keys(&args, context.dialect)?;
+    let if_screen = parse_hash(args.if_screen.as_deref())?;
+    let if_screen = if_screen.as_ref();
     let condition = parse_condition(args.wait_for.as_deref())?;
     let timeout =
         args.timeout.map(|timeout| text::parse_seconds("timeout", timeout)).transpose()?;
     let bound = call.limit_wait(timeout.unwrap_or(DEFAULT_TIMEOUT));
     let requester = call.name();
     let (id, mut terminal, before) = run_blocking(|| open_terminal(context, &args.id, requester))?;
-    let if_screen = args.if_screen.as_deref().map(str::trim);
     if !keys.is_empty()
         && let Err(error) = run_blocking(|| terminal.type_keys(&keys, if_screen))
     {
@@ -101,6 +102,13 @@ fn parse_keys(args: &KeysArgs, dialect: Dialect) -> Result<Vec<KeyInput>, ToolEr
         })
     };
     args.keys.iter().map(parse).collect()
+}
+
+fn parse_hash(text: Option<&str>) -> Result<Option<ScreenHash>, ToolError> {
+    let parse = |text: &str| text.trim().parse();
+    text.map(parse)
+        .transpose()
+        .map_err(|error: ScreenHashError| ToolError::Arguments(format!("`if_screen`: {error}")))
 }
 
 fn parse_condition(text: Option<&str>) -> Result<TerminalCondition, ToolError> {
@@ -197,7 +205,7 @@ fn build_answer(
     id: TaskId,
     before: &Screen,
     after: &TaskScreen,
-    if_screen: Option<&str>,
+    if_screen: Option<&ScreenHash>,
 ) -> Result<ToolAnswer, ToolError> {
     let mut answer = if after.has_ended {
         text::ended_answer(context, id)?
@@ -205,7 +213,8 @@ fn build_answer(
         ToolAnswer::from_line(after.describe(id))
     };
     let known = before.content_hash();
-    let is_known = if_screen == Some(known.as_str()) || context.shown_screens.is_last(id, &known);
+    let is_known = if_screen.is_some_and(|seen| seen.matches(&known))
+        || context.shown_screens.is_last(id, &known);
     answer.output = Some(match is_known {
         true => format_changes(before, &after.screen),
         false => format_screen(&after.screen),
@@ -231,6 +240,16 @@ mod tests {
         assert!(matches!(&keys[..], [KeyInput::Text(text)] if text == "Enter"));
         let error = parse_keys(&args(&["Ctrl-C"], false), Dialect::Agent).unwrap_err().to_string();
         assert!(error.contains("`C-c`") && error.contains("`literal`"), "{error}");
+    }
+
+    #[test]
+    fn a_text_that_is_no_hash_is_an_error_that_names_the_argument() {
+        assert_eq!(parse_hash(None).unwrap(), None);
+        assert!(
+            parse_hash(Some(" 5f3a9c1b\n")).unwrap().is_some_and(|hash| hash.matches("5f3a9c1b0"))
+        );
+        let error = parse_hash(Some("5f3a")).unwrap_err().to_string();
+        assert!(error.starts_with("`if_screen`: `5f3a` is not the hash"), "{error}");
     }
 
     #[test]

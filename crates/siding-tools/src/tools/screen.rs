@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use siding_model::terminal::ScreenHash;
 use siding_terminal::format_screen;
 
 use crate::answer::{ToolAnswer, ToolError};
@@ -47,7 +48,9 @@ fn read_screen(context: &ToolContext, args: &ScreenArgs) -> Result<ToolAnswer, T
     }
     let shown = TaskScreen::read(context, &snapshot)?;
     let hash = shown.screen.content_hash();
-    let is_unchanged = args.since_hash.as_deref().map(str::trim) == Some(hash.as_str());
+    // A text that is no hash is answered with the screen, which has one.
+    let seen = args.since_hash.as_deref().and_then(|text| text.trim().parse::<ScreenHash>().ok());
+    let is_unchanged = seen.is_some_and(|seen| seen.matches(&hash));
     let mut answer = if shown.has_ended {
         text::ended_answer(context, id)?
     } else {
