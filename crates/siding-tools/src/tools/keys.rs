@@ -105,7 +105,7 @@ fn parse_keys(args: &KeysArgs, dialect: Dialect) -> Result<Vec<KeyInput>, ToolEr
 }
 
 fn parse_hash(text: Option<&str>) -> Result<Option<ScreenHash>, ToolError> {
-    let parse = |text: &str| text.trim().parse();
+    let parse = |text: &str| text.trim().parse::<ScreenHash>();
     text.map(parse)
         .transpose()
         .map_err(|error: ScreenHashError| ToolError::Arguments(format!("`if_screen`: {error}")))
