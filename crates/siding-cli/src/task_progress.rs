@@ -53,9 +53,10 @@ impl<'r> TaskProgress<'r> {
     /// error are terminals that can erase a row. If standard output is a pipe, its reader may be a
     /// pager, which uses the screen.
     pub(crate) fn for_terminal(root: &'r StateDir) -> Option<Self> {
-        let can_erase =
-            std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
-        if !can_erase || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
+        if !terminal::understands_sequences()
+            || !io::stdout().is_terminal()
+            || !io::stderr().is_terminal()
+        {
             return None;
         }
         let characters = terminal::character_set();

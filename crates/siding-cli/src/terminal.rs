@@ -12,6 +12,12 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
     tty::size(stream).map(|(columns, _)| usize::from(columns))
 }
 
+/// Returns whether the terminal of this process interprets control sequences, such as the one that
+/// erases a row. Other terminals would show them as text.
+pub(crate) fn understands_sequences() -> bool {
+    std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb")
+}
+
 /// Returns the characters that the locale of this process can encode.
 pub(crate) fn character_set() -> CharacterSet {
     CharacterSet::from_locale(|name| std::env::var(name).ok())

@@ -26,7 +26,7 @@ mod wrap;
 mod xml;
 
 pub use char_style::{CharStyle, TextColor};
-pub use colors::decode_colors;
+pub use colors::{decode_colors, encoded_colors};
 pub use line_buffer::MAX_HELD_LINE_BYTES;
 pub use locale::CharacterSet;
 pub use printable::{make_visible, one_line};

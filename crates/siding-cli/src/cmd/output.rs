@@ -69,7 +69,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OFFSET", conflicts_with = "all")]
     since: Option<u64>,
     /// Start at the beginning. At a terminal without an agent, print everything that is kept, as
-    /// the exact bytes; otherwise readable text, cut in the middle if it is long
+    /// the exact bytes unless the task has a terminal; otherwise readable text, cut in the middle if
+    /// it is long
     #[arg(long)]
     all: bool,
     /// Print only this many lines from the end
@@ -196,10 +197,13 @@ impl Args {
 
     /// Returns whether the call prints the exact bytes. It does with `--raw`. For a person, it also
     /// does with `--all` and in a pipe or file, if no other option selects lines, a size or JSON.
-    fn prints_exact_bytes(&self) -> bool {
+    /// A terminal would execute the control sequences of a task that has one.
+    fn prints_exact_bytes(&self, task: &Task) -> bool {
+        let is_terminal = io::stdout().is_terminal();
         let is_whole = self.is_unfiltered() && self.max_bytes.is_none() && !self.json;
-        let is_piped = self.since.is_none() && !self.follow && !io::stdout().is_terminal();
-        self.raw || (is_whole && (self.all || is_piped) && caller::is_person_by_settings())
+        let is_piped = self.since.is_none() && !self.follow && !is_terminal;
+        let is_all = self.all && !(is_terminal && task.state.spec.terminal.is_some());
+        self.raw || (is_whole && (is_all || is_piped) && caller::is_person_by_settings())
     }
 
     /// Returns whether the text keeps its colors: at the terminal of a person, unless a filter reads
@@ -269,7 +273,7 @@ impl Args {
     /// output, or `None` if the reader of standard output has closed it.
     fn print_kept(&self, task: &Task, begin: ReadStart) -> Result<Option<u64>, Failure> {
         let pager = self.pager();
-        if self.prints_exact_bytes() {
+        if self.prints_exact_bytes(task) {
             return self.print_bytes(task, self.tail_offset(task, begin.from)?, pager);
         }
         let query = self.query(begin, pager.as_deref());

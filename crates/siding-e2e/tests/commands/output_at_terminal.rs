@@ -3,8 +3,9 @@
 use siding_e2e::{Sandbox, Terminal};
 
 use crate::support::{
-    HANG_COMMAND, PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, run_to_end, sandbox,
-    siding_on_controlling_terminal, stop_all, write,
+    HANG_COMMAND, PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, make_file, run_to_end,
+    sandbox, siding_on_controlling_terminal, start_task, stop_all, task_id, until_file_exists,
+    write,
 };
 
 /// A pager that stores the text in a file.
@@ -165,6 +166,53 @@ fn a_followed_output_keeps_its_colors() {
         assert!(shown.starts_with("colored x\n"), "{shown}");
         assert_eq!(terminal.colors().contains(&magenta), keeps, "NO_COLOR={value}");
     }
+}
+
+/// A line that the task rewrites, slowly enough that each of its states is shown, is rewritten on a
+/// person's terminal, and follows on a line of its own in a pipe.
+#[test]
+fn a_followed_line_is_rewritten_where_it_is_shown() {
+    let sandbox = sandbox();
+    let (first, second) = (until_file_exists("first"), until_file_exists("second"));
+    let text = format!("printf 10%%; {first}; printf '\\r100%%'; {second}; printf ' done\\n'");
+    for flags in [&[][..], &["--pty"]] {
+        let id = start_task(&sandbox, flags, &text);
+        let args = ["output", id.as_str(), "--follow"];
+        let mut terminal = Terminal::new(80, 10);
+        let shown = sandbox.siding(&args).env("TERM", "xterm").on_terminal(&terminal).spawn();
+        let mut piped = sandbox.siding(&args).spawn();
+        terminal.wait_for_row("10%");
+        let _so_far = piped.wait_for_stdout("10%");
+        make_file(&sandbox, "first");
+        terminal.wait_for_row("100%");
+        make_file(&sandbox, "second");
+        terminal.wait_for_row(&format!("siding: {id}  exited 0"));
+        let _done = shown.wait().expect_code(0);
+        let rows = terminal.scrollback_text();
+        assert!(rows.starts_with("100% done\nsiding: "), "{flags:?}: {rows}");
+        let done = piped.wait().expect_code(0);
+        assert_eq!(done.stdout_text(), "10%\n100% done\n", "{flags:?}: {done}");
+        for name in ["first", "second"] {
+            std::fs::remove_file(sandbox.path(name)).expect("the file exists");
+        }
+    }
+}
+
+/// The control sequences of a task with a terminal do not reach the terminal of a person, not even
+/// with `--all`: they would erase its screen.
+#[test]
+fn all_output_of_a_terminal_is_shown_as_text() {
+    let sandbox = sandbox();
+    let flags = ["run", "--pty", "--budget", "none", "--json", "--"];
+    let text = "printf 'first\\n\\033[2J\\033[H\\033]0;t\\007second\\n'";
+    let run = sandbox.siding(&[&flags[..], &[text]].concat()).run().expect_code(0);
+    let id = task_id(&run.json());
+    for args in [[id.as_str(), "--all"].as_slice(), &[&id, "--all", "--follow"]] {
+        let (shown, _) = show_output(&sandbox, args, &[]);
+        assert!(shown.starts_with("first\nsecond\n"), "{args:?}: {shown}");
+    }
+    let raw = sandbox.siding(&["output", &id, "--raw"]).run().expect_code(0).stdout_text();
+    assert!(raw.contains("\u{1b}[2J"), "{raw:?}");
 }
 
 /// Ids and paths link to the output in terminals that support it, but not for an agent.

@@ -79,6 +79,13 @@ fn decode_char(c: char) -> Option<char> {
     matches!(byte, b'0'..=b'9' | b';' | b':' | b'm').then(|| char::from(byte))
 }
 
+/// Returns the encoded colors of a rendered text without its other characters: before another text,
+/// they have the effect that they would have at its end.
+#[must_use]
+pub fn encoded_colors(text: &str) -> String {
+    text.chars().filter(|c| decode_char(*c).is_some()).collect()
+}
+
 /// The sequence that restores the default colors.
 const RESET: &str = "\x1b[m";
 
@@ -146,6 +153,15 @@ mod tests {
         ] {
             assert_eq!(colored(raw), expected, "{raw:?}");
         }
+    }
+
+    #[test]
+    fn the_colors_of_a_text_continue_in_the_next_one() {
+        let options = RenderOptions { keeps_colors: true, ..RenderOptions::default() };
+        let text = render_output(b"\x1b[32mgreen \x1b[1mbo", options);
+        assert_eq!(decode_colors(&text), "\x1b[32mgreen \x1b[1mbo\x1b[m");
+        let next = format!("{}ld", encoded_colors(&text));
+        assert_eq!(decode_colors(&next), "\x1b[32m\x1b[1mld\x1b[m");
     }
 
     #[test]

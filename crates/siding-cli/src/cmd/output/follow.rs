@@ -1,9 +1,9 @@
 //! Prints output as the task writes it, until the task ends. The output file is not polled, because
 //! the shim reports its growth.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
-use siding_core::output::{self, ColorHandling, TailFollower};
+use siding_core::output::{self, ColorHandling, LineRedraw, TailFollower};
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
 use siding_core::task::view::queue_text;
@@ -17,8 +17,10 @@ use super::marker_symbols::MarkerSymbols;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{ended_line, out};
+use crate::{stderr, terminal};
 
-/// Silence in milliseconds after which an incomplete line, which may be a prompt, is printed.
+/// Silence in milliseconds after which an incomplete line, which may be a prompt, is printed unless
+/// it can be erased.
 const PARTIAL_LINE_DELAY_MS: u64 = 300;
 
 /// Follows a task. Returns the offset after the printed output, or `None` if the reader of standard
@@ -30,27 +32,43 @@ pub(super) fn run(
     from: u64,
 ) -> Result<Option<u64>, Failure> {
     let choose = args.line_filter();
-    let printer = if args.prints_exact_bytes() {
+    let printer = if args.prints_exact_bytes(task) {
         Printer::Raw { next: from }
     } else {
         let colors = args.color_handling();
+        let redraw = line_redraw(args);
         let mut symbols = MarkerSymbols::for_stdout();
+        let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
         let print = move |text: &str| {
             let text = symbols.convert(text);
+            if is_terminal {
+                stderr::note_terminal_output(text.as_bytes());
+            }
             match colors {
                 ColorHandling::Removed => out::write(text.as_bytes()),
                 ColorHandling::Encoded => out::write(decode_colors(&text).as_bytes()),
             }
         };
-        Printer::Text(Box::new(TailFollower::new(from, &choose, colors, print)))
+        let lines = Box::new(TailFollower::new(from, &choose, colors, redraw, print));
+        Printer::Text { lines, redraw }
     };
     follow_task(printer, root, task)
+}
+
+/// Returns how standard output shows a line that the task rewrites. A filter needs whole lines.
+fn line_redraw(args: &Args) -> LineRedraw {
+    let is_filtered = !args.includes_end();
+    if !is_filtered && io::stdout().is_terminal() && terminal::understands_sequences() {
+        LineRedraw::InPlace
+    } else {
+        LineRedraw::NextLine
+    }
 }
 
 /// Prints output as exact bytes or as readable text.
 enum Printer<'c, F> {
     Raw { next: u64 },
-    Text(Box<TailFollower<'c, F>>),
+    Text { lines: Box<TailFollower<'c, F>>, redraw: LineRedraw },
 }
 
 impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
@@ -60,21 +78,27 @@ impl<F: FnMut(&str) -> io::Result<()>> Printer<'_, F> {
                 *next = output::copy(&task.dir, *next, out::write)?.next;
                 Ok(())
             }
-            Self::Text(following) => following.emit_new(&task.dir),
+            Self::Text { lines, redraw } => {
+                lines.emit_new(&task.dir)?;
+                match redraw {
+                    LineRedraw::InPlace => lines.show_partial_line(),
+                    LineRedraw::NextLine => Ok(()),
+                }
+            }
         }
     }
 
-    fn flush_partial_line(&mut self) -> io::Result<()> {
+    fn show_partial_line(&mut self) -> io::Result<()> {
         match self {
             Self::Raw { .. } => Ok(()),
-            Self::Text(following) => following.flush_partial_line(),
+            Self::Text { lines, .. } => lines.show_partial_line(),
         }
     }
 
     fn finish(self) -> io::Result<u64> {
         match self {
             Self::Raw { next } => Ok(next),
-            Self::Text(following) => following.finish(),
+            Self::Text { lines, .. } => lines.finish(),
         }
     }
 }
@@ -103,7 +127,7 @@ fn follow_task<F: FnMut(&str) -> io::Result<()>>(
             printer.print_more(task)
         } else {
             settled = true;
-            printer.flush_partial_line()
+            printer.show_partial_line()
         };
         if out::map_broken_pipe(printed)?.is_none() {
             return Ok(None);

@@ -34,6 +34,7 @@ use super::{Args, OnTimeout, auto_background, caller_descriptors, same_name};
 use crate::caller;
 use crate::failure::Failure;
 use crate::render;
+use crate::terminal;
 
 /// Value of `--budget` and `--timeout` for a time without a limit.
 const NO_LIMIT: &str = "none";
@@ -323,15 +324,13 @@ fn open_stdin(
 /// Returns whether the command of a person has a terminal without `--pty`: in the foreground, if
 /// the person's terminal is the only input and output of the call.
 fn gives_terminal(args: &Args, settings: &Settings, placement: Placement) -> bool {
-    // Programs would write sequences that such a terminal shows as text.
-    let understands_sequences = |kind: OsString| !kind.is_empty() && kind != "dumb";
     settings.run_terminal == RunTerminal::Auto
         && placement == Placement::Foreground
         && !args.no_pty
         && args.kind == TaskKind::LocalBash
         && args.monitor.is_none()
         && args.stdin == StdinSource::Auto
-        && std::env::var_os("TERM").is_some_and(understands_sequences)
+        && terminal::understands_sequences()
         && io::stdout().is_terminal()
         && !has_two_outputs()
         && tty::is_foreground(io::stdin())
