@@ -391,7 +391,8 @@ pub struct OutputView {
     /// Bytes that could not be stored, for example because the disk was full; 0 while the task
     /// runs.
     pub lost_bytes: u64,
-    /// The text for a model or a person; null in lists.
+    /// The text for a model or a person: the rows of the screen if a full-screen program has drawn
+    /// the end of the output, otherwise lines; null in lists.
     pub text: Option<String>,
     /// Whether `text` omits a part of the output.
     pub truncated: bool,

@@ -20,6 +20,7 @@ mod charset;
 mod checkpoint;
 mod condition;
 mod emulator;
+mod full_screen;
 mod history;
 mod interpreter;
 mod live;
@@ -37,6 +38,7 @@ mod view;
 pub use cast::{CastSource, CastSummary, write_cast};
 pub use condition::{ScreenCondition, ScreenConditionError};
 pub use emulator::{Emulator, SCROLLBACK_ROWS};
+pub use full_screen::full_screen_text;
 pub use history::TerminalHistory;
 pub use live::{
     IDLE_MS, LiveScreen, LiveTerminal, LiveTerminalError, TerminalCondition, TerminalWaitEnd,

@@ -230,15 +230,19 @@ impl TerminalReplay {
 ///
 /// A terminal ends its lines with a carriage return and a newline, siding with a newline alone.
 pub(crate) fn find_terminal_end(chunks: &mut RawChunks, end: u64) -> io::Result<u64> {
-    let mut from = end.saturating_sub(MAX_SIDING_LINE_BYTES);
-    let mut tail = Vec::new();
-    let mut piece = Vec::new();
+    let tail = read_tail(chunks, end, MAX_SIDING_LINE_BYTES)?;
+    Ok(end - siding_line_bytes(&tail) as u64)
+}
+
+/// Reads at most `max_bytes` of the stored output before `end`.
+pub(crate) fn read_tail(chunks: &mut RawChunks, end: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut from = end.saturating_sub(max_bytes);
+    let (mut tail, mut piece) = (Vec::new(), Vec::new());
     while chunks.read_after_gaps(&mut from, end, &mut piece)? {
         tail.extend_from_slice(&piece);
         from += piece.len() as u64;
     }
-    let line_bytes = siding_line_bytes(&tail);
-    Ok(end - line_bytes as u64)
+    Ok(tail)
 }
 
 /// Returns the length of siding's own line at the end of the output, with the newline that

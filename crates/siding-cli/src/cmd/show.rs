@@ -11,6 +11,8 @@ use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 use siding_model::task_view::TaskView;
+use siding_model::text::cut_tail;
+use siding_terminal::full_screen_text;
 
 use crate::context::{self, LAST_TASK, Task};
 use crate::exit;
@@ -87,6 +89,19 @@ impl Args {
     }
 }
 
+/// Adds what the screen of a task with a terminal tells: whether a full-screen program draws, and
+/// the rows instead of the output of such a program. Without the screen, the other facts are shown
+/// nevertheless.
+fn add_screen(view: &mut TaskView, task: &Task, max_bytes: usize) {
+    let Some(terminal) = &mut view.terminal else { return };
+    let Ok(replay) = terminal_replay::open(view.task_id, &task.dir, None) else { return };
+    terminal.alternate = Some(replay.screen().is_alternate());
+    if let Ok(Some(rows)) = full_screen_text(&task.dir, &replay) {
+        view.output.text = Some(cut_tail(&rows, max_bytes).to_owned());
+        view.output.truncated = true;
+    }
+}
+
 fn load_view(
     root: &StateDir,
     id: TaskId,
@@ -102,11 +117,7 @@ fn load_view(
     view.output.text = Some(excerpt.text);
     view.output.truncated = excerpt.truncated;
     run_history::add_expectations(root, std::slice::from_mut(&mut view));
-    if let Some(terminal) = &mut view.terminal {
-        // Without the output, the other facts are shown nevertheless.
-        let replay = terminal_replay::open(id, &task.dir, None).ok();
-        terminal.alternate = replay.map(|replay| replay.screen().is_alternate());
-    }
+    add_screen(&mut view, &task, max_bytes);
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }

@@ -332,6 +332,34 @@ fn a_pager_shows_the_output_and_receives_the_keys() {
     assert!(!terminal.is_alternate_screen());
 }
 
+/// The pager receives no control sequence of a task with a terminal: it could not show the lines of
+/// one, and of a full-screen program only the screen is readable.
+#[test]
+fn a_pager_shows_a_terminal_as_text() {
+    for (command, expected) in [
+        ("printf '\\033]0;title\\00710%%\\r20%%\\n'; exit 3", "20%\n"),
+        (
+            "printf 'before\\n\\033[?1049h\\033[9;5Hdrawn\\033[?1049lafter\\n'; exit 3",
+            "before\nafter\n",
+        ),
+    ] {
+        let sandbox = sandbox();
+        let run = ["run", "--pty", "--budget", "none", "--json", "--", command];
+        let _ended = sandbox.siding(&run).run();
+        let mut terminal = Terminal::new(100, 12);
+        let top = top_on(&sandbox, &terminal, &[]).env("PAGER", "cat > paged").spawn();
+        terminal.wait_for_row("exited 3");
+        terminal.send_keys("o");
+        let paged = eventually_some(&format!("the pager has received {expected:?}"), || {
+            let paged = std::fs::read_to_string(sandbox.path("paged")).ok()?;
+            paged.starts_with(expected).then_some(paged)
+        });
+        assert!(!paged.contains('\x1b') && !paged.contains("drawn"), "{paged:?}");
+        terminal.send_keys("q");
+        let _ended = top.wait().expect_code(0);
+    }
+}
+
 /// If the pager is not installed or is switched off, the list returns with a message about this.
 #[test]
 fn a_missing_pager_is_reported() {

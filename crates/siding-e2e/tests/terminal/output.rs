@@ -13,6 +13,21 @@ fn output_bytes_are_stored_as_the_terminal_sends_them() {
     task.expect_closed();
 }
 
+/// The lines of a full-screen program are not readable, also after it has left its screen. What is
+/// shown is the screen of the terminal.
+#[test]
+fn show_has_the_screen_of_a_full_screen_program() {
+    let sandbox = sandbox();
+    let text = "printf 'before\\n\\033[?1049h\\033[2J\\033[3;5Hdrawn\\033[1;1H'; read -r _; \
+                printf '\\033[?1049lafter\\n'";
+    let task = TerminalTask::start(&sandbox, text);
+    task.wait_for("input");
+    assert_eq!(task.show()["output"]["text"], "\n\n    drawn\n");
+    task.type_keys(&["Enter"]);
+    assert_eq!(task.wait_outcome()["code"], 0);
+    assert_eq!(task.show()["output"]["text"], "before\nafter\n");
+}
+
 /// Standard output and standard error are one terminal, so their order is that of the writes.
 #[test]
 fn both_streams_are_stored_in_the_order_of_the_writes() {

@@ -7,7 +7,8 @@ use siding_core::sys::signals;
 use siding_model::id::TaskId;
 
 use super::EventLoop;
-use crate::{TopError, attach, pager};
+use crate::pager::{self, PagedForm};
+use crate::{TopError, attach};
 
 impl EventLoop {
     /// Shows the output of a task in the pager.
@@ -16,7 +17,8 @@ impl EventLoop {
             self.app.show_error("no pager: set PAGER, for example to less");
             return Ok(());
         };
-        let ended = self.run_in_place(pager::pager_command(&shown, id))?;
+        let form = PagedForm::choose(self.view.root(), id);
+        let ended = self.run_in_place(pager::pager_command(&shown, id, form))?;
         match ended.map(|status| pager::pager_failure(&shown, status)) {
             Ok(None) => {}
             Ok(Some(failure)) => self.app.show_error(failure),
