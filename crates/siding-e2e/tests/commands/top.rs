@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
-use siding_e2e::{Invocation, Sandbox, Terminal, words};
+use siding_e2e::{Invocation, Sandbox, Terminal, eventually_some, words};
 use siding_model::process::UnixMs;
 
 use crate::support::{
