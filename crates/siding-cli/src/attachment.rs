@@ -190,12 +190,15 @@ impl<'f> TerminalCaller<'f> {
         })
     }
 
-    /// Draws the present screen of the task.
-    pub(crate) fn show_present_screen(&mut self) -> Result<(), Failure> {
+    /// Draws the present screen of the task. At most `scrollback_rows` rows that have left the top of
+    /// the screen precede it, and are then in the scroll-back of this terminal.
+    pub(crate) fn show_present_screen(&mut self, scrollback_rows: usize) -> Result<(), Failure> {
         let dir = self.root.task_dir(self.id)?;
         let replay = terminal_replay::open(self.id, &dir, None)?;
-        let screen = replay.screen();
-        self.output.show_screen(screen.state_bytes(), replay.offset())
+        let own_rows = tty::size(io::stdout()).map_or(0, |(_, rows)| rows);
+        let mut picture = replay.emulator().scrollback_bytes(scrollback_rows, own_rows);
+        picture.extend_from_slice(replay.screen().state_bytes());
+        self.output.show_screen(&picture, replay.offset())
     }
 
     /// Restores this terminal: its modes, its colors, and the reading of whole lines.
@@ -257,7 +260,7 @@ impl<'f> TerminalCaller<'f> {
         }
         self.must_fit_size = true;
         let shown = match self.suspended.take() {
-            Some(SuspendedScreen::Full) => self.show_present_screen(),
+            Some(SuspendedScreen::Full) => self.show_present_screen(0),
             Some(SuspendedScreen::Lines { modes }) => self.output.show_bytes(modes.as_bytes()),
             None => Ok(()),
         };

@@ -3,13 +3,18 @@
 use std::fmt;
 
 use siding_model::terminal::TerminalSize;
+use siding_model::text::CharStyle;
 
-use crate::interpreter::Interpreter;
+use crate::interpreter::{Interpreter, REPLACEMENT_STAND_IN};
+use crate::restore;
 use crate::saved_state::SavedState;
 use crate::screen::{Screen, read_row};
 
 /// Number of rows that are kept after they have left the top of the primary screen.
 pub const SCROLLBACK_ROWS: usize = 2_000;
+/// Sets the modes in which a row is drawn as it is, and moves the cursor to the start of its row. The
+/// cursor is saved and restored because the sequence that removes the margins moves it.
+const USUAL_MODES: &str = "\x1b7\x1b[r\x1b8\x1b[4l\x1b[?7h\x1b(B\x0f\x1b[0m\r";
 
 /// A terminal without keyboard: bytes in, screen out.
 ///
@@ -111,6 +116,28 @@ impl Emulator {
             read_row(&grid, 0, columns).into_text()
         };
         (0..count).map(read).collect()
+    }
+
+    /// Returns bytes that draw the last rows that have left the top of the screen, at most `rows`,
+    /// on another terminal, which has `height` rows. They start in the row of its cursor, and move
+    /// everything on its screen to its scroll-back. Returns no bytes if there are no such rows, as
+    /// while the alternate screen is shown.
+    #[must_use]
+    pub fn scrollback_bytes(&self, rows: usize, height: u16) -> Vec<u8> {
+        let mut grid = self.interpreter.grid().clone();
+        let count = rows.min(grid.scrollback_len());
+        if count == 0 {
+            return Vec::new();
+        }
+        let mut out = USUAL_MODES.to_owned();
+        for index in 0..count {
+            grid.set_scrollback(count - index);
+            out.push_str("\x1b[K");
+            restore::push_row(&grid, 0, &mut CharStyle::default(), &mut out);
+            out.push_str("\x1b[0m\r\n");
+        }
+        out.push_str(&"\n".repeat(usize::from(height).saturating_sub(1)));
+        out.replace(REPLACEMENT_STAND_IN, "\u{fffd}").into_bytes()
     }
 }
 

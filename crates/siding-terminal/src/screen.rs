@@ -179,7 +179,7 @@ impl Screen {
 
     /// Returns bytes that show this screen on a terminal of the same size, and set its modes so
     /// that the later output of the task has the same effect there. The scroll-back is not
-    /// included.
+    /// included; [`Emulator::scrollback_bytes`](crate::Emulator::scrollback_bytes) draws it.
     #[must_use]
     pub const fn state_bytes(&self) -> &[u8] {
         self.state.as_bytes()

@@ -27,12 +27,15 @@ const DEFAULT_DETACH_KEYS: &str = "C-\\ C-\\";
 const DEFAULT_ROWS: u16 = 24;
 /// Restores the title of the terminal that [`Args::announce`] has saved (XTWINOPS 23).
 const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
+/// Maximum number of rows above the task's screen that this terminal gets for its scroll-back.
+const SCROLLBACK_ROWS: usize = 1_000;
 
 /// Connects this terminal with the terminal of a task; Ctrl-\ twice leaves it.
 ///
-/// Shows the task's screen immediately, and passes on every key except the detach keys. The task's
-/// terminal takes the size of this one. While a person types, an agent's keys are refused. The task
-/// continues after a detach, and after the loss of this terminal.
+/// Shows the task's screen immediately, below up to 1,000 lines that have left its top, and passes on
+/// every key except the detach keys. The task's terminal takes the size of this one. While a person
+/// types, an agent's keys are refused. The task continues after a detach, and after the loss of this
+/// terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -142,7 +145,7 @@ fn attach(root: &StateDir, task: &Task, options: AttachmentOptions) -> Result<Ca
     let signals = attachment::block_signals()?;
     let size = task.state.terminal.as_ref().map(TerminalState::size);
     let mut caller = TerminalCaller::open(root, id, &signals, size, options)?;
-    caller.show_present_screen()?;
+    caller.show_present_screen(SCROLLBACK_ROWS)?;
     let policy = CallPolicy::until_task_end(&task.state.spec);
     let end = wait_attached(watch, policy, &mut caller);
     // The terminal is restored before any message is printed.

@@ -177,6 +177,26 @@ fn output_across_the_start_of_an_attachment_is_complete() {
     let _shown = person.expect_exit(0);
 }
 
+/// The lines that have left the top of the task's screen are in the scroll-back of the person's
+/// terminal, each once and in order, unless a full-screen program draws.
+#[test]
+fn attach_restores_the_scrollback() {
+    let sandbox = sandbox();
+    let text = "seq -f row-%g 100; read -r _; printf '\\033[?1049h\\033[Hdrawn'; read -r _";
+    let task = TerminalTask::start(&sandbox, text);
+    task.wait_for("input");
+    let person = Attachment::open(&sandbox, &task, &[], "row-100");
+    let shown = person.detach();
+    let rows: Vec<String> = (1..=100).map(|number| format!("row-{number}")).collect();
+    let rows_shown: Vec<&str> = shown.lines().filter(|row| row.starts_with("row-")).collect();
+    assert_eq!(rows_shown, rows, "{shown}");
+    task.type_and_wait(&["Enter"], "screen:^drawn");
+    let person = Attachment::open(&sandbox, &task, &[], "drawn");
+    let shown = person.detach();
+    assert!(!shown.contains("row-"), "{shown}");
+    task.stop(&["--grace", "0s"]);
+}
+
 #[test]
 fn a_spectator_changes_nothing() {
     let sandbox = sandbox();

@@ -99,6 +99,16 @@ proptest! {
     }
 
     #[test]
+    fn the_scrollback_bytes_draw_all_rows_elsewhere(size in sizes(), output in outputs()) {
+        let mut emulator = Emulator::new(size);
+        emulator.feed(&output);
+        let mut other = Emulator::new(size);
+        other.feed(&emulator.scrollback_bytes(SCROLLBACK_ROWS, size.rows));
+        let rows = emulator.scrollback(SCROLLBACK_ROWS);
+        prop_assert_eq!(other.scrollback(SCROLLBACK_ROWS), rows);
+    }
+
+    #[test]
     fn a_screen_has_its_size_and_its_cursor_within(
         (size, later_size) in (sizes(), sizes()),
         (before, after) in (outputs(), outputs()),
@@ -128,6 +138,27 @@ fn the_scrollback_is_bounded_and_has_the_newest_rows() {
     assert_eq!(rows.last().unwrap(), "4998");
     assert_eq!(emulator.scrollback(2), ["4997", "4998"]);
     assert_eq!(emulator.screen().row(0), "4999");
+}
+
+/// The rows are below the earlier rows of the other terminal, and the screen follows without a gap.
+#[test]
+fn the_scrollback_bytes_fill_the_scrollback_of_another_terminal() {
+    let size = TerminalSize { columns: 10, rows: 3 };
+    let mut emulator = Emulator::new(size);
+    assert!(emulator.scrollback_bytes(1_000, 3).is_empty(), "no row has left the screen");
+    emulator.feed("\x1b[41m1\x1b[m\r\n  2\r\n0123456789\r\n\r\n5\r\n6\r\n7\r\n$ ".as_bytes());
+    for (rows, expected) in
+        [(1_000, &["shell", "1", "  2", "0123456789", "", "5"][..]), (2, &["shell", "", "5"])]
+    {
+        let mut other = Emulator::new(size);
+        other.feed(b"shell\r\nold\r");
+        other.feed(&emulator.scrollback_bytes(rows, 3));
+        other.feed(emulator.screen().state_bytes());
+        assert_eq!(other.scrollback(SCROLLBACK_ROWS), expected);
+        assert_eq!(visible_parts(&other.screen()), visible_parts(&emulator.screen()));
+    }
+    emulator.feed(b"\x1b[?1049h");
+    assert!(emulator.scrollback_bytes(1_000, 3).is_empty(), "a full-screen program draws");
 }
 
 #[test]
