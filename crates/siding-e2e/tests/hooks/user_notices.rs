@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::json;
 use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, processes};
 
-use crate::support::{SESSION_ID, event_json, run_ended_task, sandbox};
+use crate::support::{SESSION_ID, close_session, event_json, run_ended_task, sandbox};
 
 fn write_program(path: &Path, text: &[u8]) {
     fs::write(path, text).expect("test directory");
@@ -81,6 +81,29 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     assert!(text.contains("failed after ") && text.contains("broken"), "{text}");
     assert!(!text.contains("fine") && !text.contains("before"), "{text}");
     eventually("one follower runs", || follower_count(&sandbox) == 1);
+    host.process().kill();
+    eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
+}
+
+/// The notification of a program that asks for a secret names the command that answers, whatever the
+/// program has printed before.
+#[test]
+fn a_secret_is_requested_with_the_command_that_answers() {
+    let sandbox = sandbox();
+    let host = start_host(&sandbox, "desktop", ":");
+    start_notifying(&sandbox);
+    let text = "seq 9; read -rsp 'Password: ' word";
+    let run = ["run", "--pty", "--background", "--session", SESSION_ID, "--json", "--", text];
+    let started = sandbox.siding(&run).run().expect_code(0).json();
+    let id = started["task_id"].as_str().expect("a task id").to_owned();
+    let notify_args = sandbox.path("told");
+    let command = format!("`siding answer {id}`");
+    eventually("the person is asked for the secret", || {
+        fs::read_to_string(&notify_args).is_ok_and(|text| text.contains(&command))
+    });
+    let shown = fs::read_to_string(&notify_args).expect("the entry exists");
+    assert!(shown.contains("Password:"), "{shown}");
+    close_session(&sandbox);
     host.process().kill();
     eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }
