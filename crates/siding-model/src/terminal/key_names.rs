@@ -127,7 +127,7 @@ pub enum KeyError {
     },
     /// The word has the form of a key with modifiers or of a function key, or is nearly the name of
     /// a key, but there is no such key.
-    #[error("{}", unknown_key_text(word, nearest.as_deref()))]
+    #[error("{}", unknown_key_text(.word, .nearest.as_deref()))]
     UnknownKey {
         /// The rejected word as it was passed, not escaped.
         word: String,
