@@ -53,7 +53,7 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         if self.chunks.is_none() {
             self.chunks = Chunks::open(dir)?;
         }
-        let Self { chunks: Some(chunks), lines, next } = self else { return Ok(()) };
+        let Self { chunks: Some(chunks), lines, next, .. } = self else { return Ok(()) };
         let to = chunks.len()?;
         chunks.for_each_chunk(*next, to, |piece| lines.push_chunk(piece))?;
         *next = to.max(*next);
