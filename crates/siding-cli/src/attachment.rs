@@ -190,8 +190,8 @@ impl<'f> TerminalCaller<'f> {
         })
     }
 
-    /// Draws the present screen of the task. At most `scrollback_rows` rows that have left the top of
-    /// the screen precede it, and are then in the scroll-back of this terminal.
+    /// Draws the present screen of the task. At most `scrollback_rows` rows that have left the top
+    /// of the screen precede it, and are then in the scroll-back of this terminal.
     pub(crate) fn show_present_screen(&mut self, scrollback_rows: usize) -> Result<(), Failure> {
         let dir = self.root.task_dir(self.id)?;
         let replay = terminal_replay::open(self.id, &dir, None)?;

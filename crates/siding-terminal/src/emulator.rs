@@ -12,8 +12,8 @@ use crate::screen::{Screen, read_row};
 
 /// Number of rows that are kept after they have left the top of the primary screen.
 pub const SCROLLBACK_ROWS: usize = 2_000;
-/// Sets the modes in which a row is drawn as it is, and moves the cursor to the start of its row. The
-/// cursor is saved and restored because the sequence that removes the margins moves it.
+/// Sets the modes in which a row is drawn as it is, and moves the cursor to the start of its row.
+/// The cursor is saved and restored because the sequence that removes the margins moves it.
 const USUAL_MODES: &str = "\x1b7\x1b[r\x1b8\x1b[4l\x1b[?7h\x1b(B\x0f\x1b[0m\r";
 
 /// A terminal without keyboard: bytes in, screen out.

@@ -1,5 +1,5 @@
-//! The text of a full-screen program. Its output as lines is not readable, because the program moves
-//! the cursor to draw.
+//! The text of a full-screen program. Its output as lines is not readable, because the program
+//! moves the cursor to draw.
 
 use std::io;
 

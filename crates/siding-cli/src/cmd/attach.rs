@@ -32,10 +32,10 @@ const SCROLLBACK_ROWS: usize = 1_000;
 
 /// Connects this terminal with the terminal of a task; Ctrl-\ twice leaves it.
 ///
-/// Shows the task's screen immediately, below up to 1,000 lines that have left its top, and passes on
-/// every key except the detach keys. The task's terminal takes the size of this one. While a person
-/// types, an agent's keys are refused. The task continues after a detach, and after the loss of this
-/// terminal.
+/// Shows the task's screen immediately, below up to 1,000 lines that have left its top, and passes
+/// on every key except the detach keys. The task's terminal takes the size of this one. While a
+/// person types, an agent's keys are refused. The task continues after a detach, and after the loss
+/// of this terminal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

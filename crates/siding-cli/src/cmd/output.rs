@@ -69,8 +69,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "OFFSET", conflicts_with = "all")]
     since: Option<u64>,
     /// Start at the beginning. At a terminal without an agent, print everything that is kept, as
-    /// the exact bytes unless the task has a terminal; otherwise readable text, cut in the middle if
-    /// it is long
+    /// the exact bytes unless the task has a terminal; otherwise readable text, cut in the middle
+    /// if it is long
     #[arg(long)]
     all: bool,
     /// Print only this many lines from the end

@@ -13,8 +13,8 @@ use crate::store::TaskDir;
 /// Emits the rendered text of a task's output while the task writes.
 ///
 /// A line is emitted when it is complete. An incomplete line is emitted only by
-/// [`Self::show_partial_line`] and [`Self::finish`], before a released range, and in fragments if it
-/// is overlong. A progress bar therefore appears in its final state, and in the states in which it
+/// [`Self::show_partial_line`] and [`Self::finish`], before a released range, and in fragments if
+/// it is overlong. A progress bar therefore appears in its final state, and in the states in which it
 /// was shown.
 pub struct TailFollower<'c, F> {
     chunks: Option<Chunks>,

@@ -85,8 +85,8 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }
 
-/// The notification of a program that asks for a secret names the command that answers, whatever the
-/// program has printed before.
+/// The notification of a program that asks for a secret names the command that answers, whatever
+/// the program has printed before.
 #[test]
 fn a_secret_is_requested_with_the_command_that_answers() {
     let sandbox = sandbox();

@@ -66,8 +66,8 @@ fn keys_for_a_changed_screen_are_refused() {
     assert!(task.output().ends_with("a=one b=two\r\n"), "{:?}", task.output());
 }
 
-/// A word that resembles a key is not typed, neither as a key nor as text, and the message names the
-/// nearest key and the option of the command line for a text.
+/// A word that resembles a key is not typed, neither as a key nor as text, and the message names
+/// the nearest key and the option of the command line for a text.
 #[test]
 fn a_word_that_resembles_a_key_is_refused() {
     let sandbox = sandbox();

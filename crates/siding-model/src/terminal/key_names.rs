@@ -400,8 +400,8 @@ fn has_modifier_form(word: &str) -> bool {
         })
 }
 
-/// Returns the key that a word nearly names: a key whose name differs in one letter, or the function
-/// key with modifiers that a terminal has instead of a function key above `F12`.
+/// Returns the key that a word nearly names: a key whose name differs in one letter, or the
+/// function key with modifiers that a terminal has instead of a function key above `F12`.
 fn find_nearest_key(word: &str) -> Option<String> {
     let (given, name) = split_modifiers(word);
     let (code, added) = function_number(name).map_or_else(
