@@ -140,6 +140,30 @@ pub enum ShimRequest {
 }
 
 impl ShimRequest {
+    /// Returns whether a person uses the terminal with this request, so that it belongs to the
+    /// connection that has or takes the lease of the terminal.
+    #[must_use]
+    pub const fn uses_terminal_lease(&self) -> bool {
+        match self {
+            Self::TerminalWrite { user: TerminalUser::Person, .. }
+            | Self::TerminalResize { .. }
+            | Self::TerminalTake { .. }
+            | Self::TerminalReturn => true,
+            Self::TerminalWrite { user: TerminalUser::Agent, .. }
+            | Self::Subscribe { .. }
+            | Self::Place { .. }
+            | Self::Stop { .. }
+            | Self::Release { .. }
+            | Self::Extend { .. }
+            | Self::InputWritten { .. }
+            | Self::CloseStdin { .. }
+            | Self::Terminal
+            | Self::Why
+            | Self::Usage
+            | Self::Ping => false,
+        }
+    }
+
     /// Returns whether the response may follow the responses to later requests, because the shim
     /// cannot respond immediately.
     #[must_use]

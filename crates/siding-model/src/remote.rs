@@ -21,7 +21,7 @@ pub use machine::{
     UnsentTask, missing_program_reason,
 };
 pub use protocol::{
-    JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage, RemotePosition,
-    RemoteRequest,
+    ForwardedRequest, JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage,
+    RemotePosition, RemoteRequest,
 };
 pub use translate::local_record;

@@ -70,6 +70,9 @@ pub(crate) struct Mirror {
     waiting_fetch: Option<WaitingFetch>,
     /// The clients whose requests were forwarded, each with the number of its request.
     forwarded: Vec<(u64, ClientId)>,
+    /// The clients that use the terminal over the present connection, and whose end the remote shim
+    /// must learn.
+    viewers: Vec<ClientId>,
     /// The clients whose stop could not be forwarded, each with the time at which it learns this.
     delayed_stops: Vec<(MonotonicMs, ClientId)>,
     /// Whether this process was told to exit. The remote task continues, and the next command starts
@@ -143,6 +146,7 @@ impl Mirror {
         if self.clients.remove_disconnected() && self.task.is_live() {
             self.place(BackgroundReason::User);
         }
+        self.return_terminal_of_disconnected();
     }
 
     /// Returns the time of the next tick, which comes earlier if a source becomes readable.

@@ -4,6 +4,7 @@
 //! This process is a client of the task's shim, like `siding run`. For a job in a cluster, it is
 //! the follower of the job instead. When the connection breaks, it exits, and the task continues.
 
+mod forward;
 mod input;
 mod requests;
 
@@ -26,9 +27,9 @@ use crate::sys::{clock, file, poll, system_info};
 use crate::task::input::InputError;
 use crate::task::launch::IdleShim;
 use crate::task::run::{BaseEnvironment, PreparedTask};
-use crate::task::shim_client::{RecvResult, ShimConnection};
 use crate::task::watch::{TaskWatch, WatchError};
 
+use forward::ForwardedRequests;
 use input::{InputReport, InputWriter};
 
 pub(super) use requests::RequestReader;
@@ -100,7 +101,7 @@ pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<
         RemoteRequest::Follow { task_id, position, .. } => {
             (follow(root, program, task_id)?, position)
         }
-        RemoteRequest::Forward { .. }
+        RemoteRequest::Forward(_)
         | RemoteRequest::Input { .. }
         | RemoteRequest::InputEnd { .. } => {
             return Err(ServeError::Request("the first request names no task".to_owned()));
@@ -182,18 +183,14 @@ struct Follower<'r> {
     /// The connection to the shim over which the next growth of the output is announced, as the
     /// number of connections before it; `None` if it is not.
     follows_over: Option<u32>,
-    /// The forwarded requests whose response has not arrived, each with its own connection to the
-    /// shim, because a response does not name its request.
-    forwarded: Vec<(u64, ShimConnection)>,
-    /// The requests that no shim has received, and whose response was not sent.
-    refused: Vec<u64>,
+    forwarded: ForwardedRequests,
     /// The input of the task, if it is a pipe; `None` until the message that the task is recorded is
     /// queued.
     input: Option<InputWriter<'r>>,
 }
 
 impl<'r> Follower<'r> {
-    const fn new(
+    fn new(
         root: &'r StateDir,
         program: &'r CStr,
         watch: TaskWatch<'r>,
@@ -211,8 +208,7 @@ impl<'r> Follower<'r> {
             state: None,
             is_accepted: false,
             follows_over: None,
-            forwarded: Vec::new(),
-            refused: Vec::new(),
+            forwarded: ForwardedRequests::default(),
             input: None,
         }
     }
@@ -292,7 +288,7 @@ impl<'r> Follower<'r> {
     /// mirror. The responses to earlier requests are among them. Requests that arrive meanwhile are
     /// answered by the next call.
     fn flush(&mut self) -> Result<(), ServeError> {
-        self.queue_refusals()?;
+        self.forwarded.queue_refusals(&mut self.queued)?;
         self.write_input()?;
         self.send_queued()
     }
@@ -373,7 +369,7 @@ impl<'r> Follower<'r> {
     /// that arrived during a write is not answered.
     fn max_wait_ms(&self) -> Option<u64> {
         let is_input_due = self.input.as_ref().is_some_and(InputWriter::is_due);
-        if is_input_due || !self.refused.is_empty() {
+        if is_input_due || self.forwarded.has_refused() {
             return Some(0);
         }
         self.input.as_ref().and_then(InputWriter::retry_ms)
@@ -383,7 +379,7 @@ impl<'r> Follower<'r> {
     /// once the mirror has disconnected, or the shim could not start the task.
     fn wait(&mut self) -> Result<bool, ServeError> {
         let stdin = io::stdin();
-        let responses = self.forwarded.iter().map(|(_, link)| link.as_fd());
+        let responses = self.forwarded.sources();
         let sources: Vec<BorrowedFd<'_>> =
             [stdin.as_fd()].into_iter().chain(self.watch.source()).chain(responses).collect();
         let full_fifo = self.input.as_ref().and_then(InputWriter::full_fifo);
@@ -395,7 +391,7 @@ impl<'r> Follower<'r> {
             return Ok(false);
         }
         self.handle_requests()?;
-        self.queue_responses()?;
+        self.forwarded.queue_responses(&mut self.queued)?;
         self.flush()?;
         while let Some(message) = self.watch.try_recv()? {
             match message {
@@ -426,7 +422,10 @@ impl<'r> Follower<'r> {
     fn handle_requests(&mut self) -> Result<(), ServeError> {
         while let Some((request, bytes)) = self.requests.next_request()? {
             match request {
-                RemoteRequest::Forward { number, request } => self.forward(number, &request)?,
+                RemoteRequest::Forward(forwarded) => {
+                    let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
+                    self.forwarded.forward(&dir, &forwarded)?;
+                }
                 RemoteRequest::Input { at, .. } => self.writable_input()?.receive(at, &bytes)?,
                 RemoteRequest::InputEnd { at } => self.writable_input()?.receive_end(at)?,
                 RemoteRequest::Start { .. } | RemoteRequest::Follow { .. } => {
@@ -437,64 +436,8 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Queues the responses to the requests that no shim has received.
-    fn queue_refusals(&mut self) -> io::Result<()> {
-        let Self { refused, queued, .. } = self;
-        refused.drain(..).try_for_each(|number| {
-            queued.append(&mut encode(&refusal(number))?);
-            Ok(())
-        })
-    }
-
     fn writable_input(&mut self) -> Result<&mut InputWriter<'r>, ServeError> {
         let missing = || ServeError::Request("the input is not a pipe".to_owned());
         self.input.as_mut().ok_or_else(missing)
     }
-
-    /// Passes a request to the shim.
-    fn forward(&mut self, number: u64, request: &ShimRequest) -> Result<(), ServeError> {
-        let dir = self.root.task_dir(self.watch.id()).map_err(WatchError::from)?;
-        match ShimConnection::connect(&dir)? {
-            Some(link) if link.send(request).is_ok() => self.forwarded.push((number, link)),
-            // The task has ended, or its shim was killed and the next step replaces it.
-            Some(_) | None => self.refused.push(number),
-        }
-        Ok(())
-    }
-
-    /// Queues the messages of the shim that respond to forwarded requests.
-    fn queue_responses(&mut self) -> io::Result<()> {
-        for (number, link) in std::mem::take(&mut self.forwarded) {
-            if !self.queue_messages(number, &link)? {
-                self.forwarded.push((number, link));
-            }
-        }
-        Ok(())
-    }
-
-    /// Queues the messages that have arrived in response to a request. Returns whether the response
-    /// was one of them.
-    fn queue_messages(&mut self, number: u64, link: &ShimConnection) -> io::Result<bool> {
-        loop {
-            let message = match link.try_recv() {
-                Ok(RecvResult::Message(message)) => message,
-                Ok(RecvResult::TimedOut) => return Ok(false),
-                Ok(RecvResult::Disconnected) | Err(_) => {
-                    self.queue(&refusal(number))?;
-                    return Ok(true);
-                }
-            };
-            let is_response = message.is_response();
-            self.queue(&RemoteMessage::Shim { number, message })?;
-            if is_response {
-                return Ok(true);
-            }
-        }
-    }
-}
-
-/// Returns the response to a request that no shim has received.
-fn refusal(number: u64) -> RemoteMessage {
-    let why = "the task has ended, or its shim was killed; try again".to_owned();
-    RemoteMessage::Shim { number, message: ShimMessage::Refused { why } }
 }

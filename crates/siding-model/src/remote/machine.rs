@@ -362,7 +362,7 @@ impl MirrorMachine {
         if let Placement::Background { why } = context.state.lifecycle.placement()
             && context.state.spec.placement == Placement::Foreground
         {
-            actions.extend(self.forward(ShimRequest::Place { why }));
+            actions.extend(self.forward(ShimRequest::Place { why }, None));
         }
         actions.extend(self.forward_pending_stop(remote));
         actions

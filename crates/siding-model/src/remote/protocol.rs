@@ -44,6 +44,21 @@ pub struct JobRequest {
     pub program: Option<String>,
 }
 
+/// A request of a client, for the task's shim on the remote machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardedRequest {
+    /// Number of the request, which the messages in response name.
+    pub number: u64,
+    /// Number of the client. The requests of one client [about its use of the
+    /// terminal](ShimRequest::uses_terminal_lease) share a connection to the shim, because the lease
+    /// of the terminal ends with the connection. `None` for a request of the mirror itself, and from
+    /// an older mirror.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<u64>,
+    /// The request.
+    pub request: ShimRequest,
+}
+
 /// A message to the remote machine. The first one is [`Self::Start`] or [`Self::Follow`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -76,12 +91,7 @@ pub enum RemoteRequest {
         job: Option<Box<JobRequest>>,
     },
     /// Pass a request to the task's shim.
-    Forward {
-        /// Number of the request, which the messages in response name.
-        number: u64,
-        /// The request.
-        request: ShimRequest,
-    },
+    Forward(ForwardedRequest),
     /// Write a part of the standard input, whose bytes follow this line.
     Input {
         /// Offset of the first byte.
@@ -102,17 +112,17 @@ impl RemoteRequest {
     pub const fn protocol(&self) -> Option<u32> {
         match self {
             Self::Start { protocol, .. } | Self::Follow { protocol, .. } => Some(*protocol),
-            Self::Forward { .. } | Self::Input { .. } | Self::InputEnd { .. } => None,
+            Self::Forward(_) | Self::Input { .. } | Self::InputEnd { .. } => None,
         }
     }
 }
 
 impl RemoteRequest {
-    /// Returns the number and the request of [`Self::Forward`].
+    /// Returns the content of [`Self::Forward`].
     #[must_use]
-    pub fn into_forwarded(self) -> Option<(u64, ShimRequest)> {
+    pub fn into_forwarded(self) -> Option<ForwardedRequest> {
         match self {
-            Self::Forward { number, request } => Some((number, request)),
+            Self::Forward(forwarded) => Some(forwarded),
             Self::Start { .. }
             | Self::Follow { .. }
             | Self::Input { .. }

@@ -289,7 +289,9 @@ impl World {
                 self.append(std::iter::once(Record::Event { at, event }).chain(closed).collect());
             }
             MirrorAction::Send(request) => {
-                if let RemoteRequest::Forward { request: ShimRequest::Stop { .. }, .. } = &request {
+                if let RemoteRequest::Forward(forwarded) = &request
+                    && matches!(forwarded.request, ShimRequest::Stop { .. })
+                {
                     self.has_forwarded_stop = true;
                 }
                 self.to_cluster.push_back(request);

@@ -99,7 +99,7 @@ impl Remote {
                 return answer(RemoteMessage::Unknown);
             }
             RemoteRequest::Follow { position, .. } => position,
-            RemoteRequest::Forward { .. }
+            RemoteRequest::Forward(_)
             | RemoteRequest::Input { .. }
             | RemoteRequest::InputEnd { .. } => return Vec::new(),
         };
@@ -425,5 +425,5 @@ fn a_stop_after_the_task_was_sent_is_recorded_and_forwarded_with_the_answer() {
     world.take(WorldStep::Deliver);
     world.take(WorldStep::Deliver);
     assert!(world.machine.can_forward_stop());
-    assert!(matches!(world.to_remote.back(), Some(RemoteRequest::Forward { .. })));
+    assert!(matches!(world.to_remote.back(), Some(RemoteRequest::Forward(_))));
 }

@@ -177,7 +177,7 @@ impl Mirror {
         failpoints::pause_at(match request {
             RemoteRequest::Start { .. } => "sending",
             RemoteRequest::Follow { .. } => "following",
-            RemoteRequest::Forward { .. } => "forwarding",
+            RemoteRequest::Forward(_) => "forwarding",
             RemoteRequest::Input { .. } | RemoteRequest::InputEnd { .. } => "sending_input",
         });
         self.connection.send(request, bytes)

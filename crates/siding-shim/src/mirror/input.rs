@@ -222,7 +222,7 @@ impl Mirror {
     /// Passes on that a client wrote to the input or closed it, which the remote shim records with
     /// the name of the client. The bytes do not depend on this message.
     pub(super) fn notify_input(&mut self, by: Option<String>) {
-        let action = self.machine.forward(ShimRequest::InputWritten { by });
+        let action = self.machine.forward(ShimRequest::InputWritten { by }, None);
         self.carry_out(action.into_iter().collect());
     }
 }

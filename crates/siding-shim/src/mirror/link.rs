@@ -156,7 +156,7 @@ impl Drop for RemoteLink {
 mod tests {
     use std::process::Stdio;
 
-    use siding_model::remote::RemoteMessage;
+    use siding_model::remote::{ForwardedRequest, RemoteMessage};
 
     use super::*;
 
@@ -188,10 +188,11 @@ mod tests {
     #[test]
     fn a_reader_that_does_not_read_never_blocks() {
         let mut link = start("exec sleep 60");
-        let request = RemoteRequest::Forward {
+        let request = RemoteRequest::Forward(ForwardedRequest {
             number: 1,
+            client: None,
             request: siding_model::protocol::ShimRequest::Release { by: "x".repeat(600 << 10) },
-        };
+        });
         link.send(&request, &[]).expect("it fits");
         let error = link.send(&request, &[]).expect_err("the pipe is full");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);

@@ -6,6 +6,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{MirrorAction, RemoteRequest};
 use siding_model::signal::Signal;
+use siding_model::terminal::ViewerId;
 
 use super::Mirror;
 use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
@@ -92,10 +93,14 @@ impl Mirror {
 
     /// Forwards a request, whose responses arrive later.
     fn forward(&mut self, id: ClientId, request: ShimRequest) {
-        match self.machine.forward(request) {
+        let uses_lease = request.uses_terminal_lease();
+        match self.machine.forward(request, Some(ViewerId::from(id).0)) {
             Some(action) => {
-                if let MirrorAction::Send(RemoteRequest::Forward { number, .. }) = &action {
-                    self.forwarded.push((*number, id));
+                if let MirrorAction::Send(RemoteRequest::Forward(forwarded)) = &action {
+                    self.forwarded.push((forwarded.number, id));
+                }
+                if uses_lease && !self.viewers.contains(&id) {
+                    self.viewers.push(id);
                 }
                 self.carry_out(vec![action]);
             }
@@ -132,8 +137,24 @@ impl Mirror {
         }
     }
 
-    /// Answers the clients whose requests got no response before the connection broke.
+    /// Gives the terminal back that persons have taken whose clients have disconnected. The
+    /// connection of each to the remote shim ends with this request.
+    pub(super) fn return_terminal_of_disconnected(&mut self) {
+        let is_connected = |viewer: &ClientId| self.clients.sources().any(|(id, _)| id == *viewer);
+        let (connected, gone): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.viewers).into_iter().partition(is_connected);
+        self.viewers = connected;
+        for viewer in gone {
+            let client = Some(ViewerId::from(viewer).0);
+            let forwarded = self.machine.forward(ShimRequest::TerminalReturn, client);
+            self.carry_out(forwarded.into_iter().collect());
+        }
+    }
+
+    /// Answers the clients whose requests got no response before the connection broke. The
+    /// connections of persons to the remote shim have ended with it.
     pub(super) fn refuse_forwarded(&mut self) {
+        self.viewers.clear();
         for (_, client) in std::mem::take(&mut self.forwarded) {
             let name = self.machine.executor_name();
             let why = format!("the connection to {name} broke before its answer; try again");

@@ -56,7 +56,7 @@ impl RequestReader {
             RemoteRequest::Input { bytes, .. } => *bytes,
             RemoteRequest::Start { .. }
             | RemoteRequest::Follow { .. }
-            | RemoteRequest::Forward { .. }
+            | RemoteRequest::Forward(_)
             | RemoteRequest::InputEnd { .. } => 0,
         };
         if count > MAX_INPUT_MESSAGE_BYTES {

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 
 use siding_model::id::TaskId;
-use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::protocol::ShimMessage;
 use siding_model::remote::{
-    MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage, RemotePosition, RemoteRequest,
+    ForwardedRequest, MessageDecoder, REMOTE_PROTOCOL, ReceivedMessage, RemoteMessage,
+    RemotePosition, RemoteRequest,
 };
 
 use super::super::ssh;
@@ -63,9 +64,9 @@ impl NodeLink {
     }
 
     /// Sends a request to the shim.
-    pub(super) fn forward(&mut self, number: u64, request: &ShimRequest) -> io::Result<()> {
-        self.pending.push_back(number);
-        self.send(&RemoteRequest::Forward { number, request: request.clone() })
+    pub(super) fn forward(&mut self, forwarded: ForwardedRequest) -> io::Result<()> {
+        self.pending.push_back(forwarded.number);
+        self.send(&RemoteRequest::Forward(forwarded))
     }
 
     fn send(&mut self, request: &RemoteRequest) -> io::Result<()> {

@@ -6,7 +6,7 @@ use crate::mirror::{RemoteEvent, RemoteState};
 use crate::outcome::{BackgroundReason, LeaderEnd};
 use crate::protocol::ShimRequest;
 use crate::record::Record;
-use crate::remote::RemoteRequest;
+use crate::remote::{ForwardedRequest, RemoteRequest};
 use crate::signal::Signal;
 
 impl MirrorMachine {
@@ -34,7 +34,7 @@ impl MirrorMachine {
         let event =
             RemoteEvent::StopPending { at: context.now(), by: by.clone(), grace_ms, signal };
         let record = MirrorAction::Record(vec![Record::Remote(event)]);
-        let forwarded = self.forward(ShimRequest::Stop { by, grace_ms, signal });
+        let forwarded = self.forward(ShimRequest::Stop { by, grace_ms, signal }, None);
         cancelled.into_iter().chain([record]).chain(forwarded).collect()
     }
 
@@ -77,12 +77,13 @@ impl MirrorMachine {
     #[must_use]
     pub fn place(&mut self, why: BackgroundReason) -> Actions {
         let record = MirrorAction::RecordEvent(TaskEvent::Placed { why });
-        let forwarded = self.forward(ShimRequest::Place { why });
+        let forwarded = self.forward(ShimRequest::Place { why }, None);
         std::iter::once(record).chain(forwarded).collect()
     }
 
-    /// Returns the action that forwards a request; `None` if requests cannot be forwarded now.
-    pub fn forward(&mut self, request: ShimRequest) -> Option<MirrorAction> {
+    /// Returns the action that forwards a request of a client, or of the mirror itself; `None` if
+    /// requests cannot be forwarded now.
+    pub fn forward(&mut self, request: ShimRequest, client: Option<u64>) -> Option<MirrorAction> {
         match &self.phase {
             LinkPhase::Followed { .. } => {}
             LinkPhase::Queued { .. } if matches!(request, ShimRequest::Stop { .. }) => {}
@@ -90,13 +91,14 @@ impl MirrorMachine {
         }
         let number = self.next_number;
         self.next_number += 1;
-        Some(MirrorAction::Send(RemoteRequest::Forward { number, request }))
+        let forwarded = ForwardedRequest { number, client, request };
+        Some(MirrorAction::Send(RemoteRequest::Forward(forwarded)))
     }
 
     /// Repeats the request for the stop that the remote task has not recorded yet.
     pub(super) fn forward_pending_stop(&mut self, remote: RemoteState) -> Option<MirrorAction> {
         let stop = remote.pending_stop?;
         let (by, grace_ms, signal) = (stop.by, stop.grace_ms, stop.signal);
-        self.forward(ShimRequest::Stop { by, grace_ms, signal })
+        self.forward(ShimRequest::Stop { by, grace_ms, signal }, None)
     }
 }

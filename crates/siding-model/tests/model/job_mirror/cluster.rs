@@ -6,7 +6,7 @@ use siding_model::mirror::{JobEnd, JobStatus};
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::protocol::ShimRequest;
 use siding_model::record::Record;
-use siding_model::remote::{RemoteMessage, RemotePosition, RemoteRequest};
+use siding_model::remote::{ForwardedRequest, RemoteMessage, RemotePosition, RemoteRequest};
 use siding_model::spec::TaskSpec;
 
 use crate::journal::run_live;
@@ -178,7 +178,10 @@ impl Cluster {
                 return vec![Delivery::Message(RemoteMessage::Unknown)];
             }
             RemoteRequest::Follow { position, .. } => position,
-            RemoteRequest::Forward { request: ShimRequest::Stop { by, .. }, .. } => {
+            RemoteRequest::Forward(ForwardedRequest {
+                request: ShimRequest::Stop { by, .. },
+                ..
+            }) => {
                 // The stop of a job that waits goes to the cluster. A job that runs has its own
                 // history.
                 if self.served.as_ref().is_some_and(|served| !served.is_accepted) {
@@ -186,7 +189,7 @@ impl Cluster {
                 }
                 return Vec::new();
             }
-            RemoteRequest::Forward { .. }
+            RemoteRequest::Forward(_)
             | RemoteRequest::Input { .. }
             | RemoteRequest::InputEnd { .. } => return Vec::new(),
         };

@@ -4,7 +4,7 @@
 use std::io;
 
 use siding_model::protocol::{ShimMessage, ShimRequest};
-use siding_model::remote::RemoteMessage;
+use siding_model::remote::{ForwardedRequest, RemoteMessage};
 use siding_model::wait::LongWaitBackoff;
 
 use super::super::super::serve::{ServeError, send};
@@ -22,19 +22,21 @@ impl JobFollower<'_> {
     /// Carries out the requests that have arrived.
     pub(super) fn handle_requests(&mut self) -> Result<(), ServeError> {
         while let Some((request, _)) = self.requests.next_request()? {
-            let Some((number, request)) = request.into_forwarded() else {
+            let Some(forwarded) = request.into_forwarded() else {
                 let why = "a job receives neither a second task nor input";
                 return Err(ServeError::Request(why.to_owned()));
             };
-            self.handle_request(number, request)?;
+            self.handle_request(forwarded)?;
         }
         Ok(())
     }
 
-    fn handle_request(&mut self, number: u64, request: ShimRequest) -> Result<(), ServeError> {
+    fn handle_request(&mut self, forwarded: ForwardedRequest) -> Result<(), ServeError> {
+        let ForwardedRequest { number, request, .. } = &forwarded;
+        let number = *number;
         self.backoff = LongWaitBackoff::new(clock::monotonic_now());
         let is_stop = matches!(request, ShimRequest::Stop { .. });
-        if let ShimRequest::Stop { by, grace_ms, .. } = &request {
+        if let ShimRequest::Stop { by, grace_ms, .. } = request {
             self.spool.set_stop_requester(by)?;
             if !self.copy.is_accepted {
                 self.cancel_job();
@@ -44,7 +46,7 @@ impl JobFollower<'_> {
             let wait_ms = grace_ms.unwrap_or(own_grace_ms).saturating_add(STOP_OVERHEAD_MS);
             self.cancel_at = Some(clock::monotonic_now().plus_ms(wait_ms));
         }
-        let forwarded = self.connect_to_node().and_then(|link| link.forward(number, &request));
+        let forwarded = self.connect_to_node().and_then(|link| link.forward(forwarded));
         match forwarded {
             Ok(()) => Ok(()),
             Err(error) => self.on_link_failed(number, &error.to_string(), is_stop),
@@ -68,6 +70,8 @@ impl JobFollower<'_> {
         let Some(link) = &mut self.node_link else { return Ok(()) };
         let mut messages = Vec::new();
         let is_open = link.receive(&mut messages).unwrap_or(false);
+        // The response to typed keys comes before the output that follows them.
+        self.backoff = LongWaitBackoff::new(clock::monotonic_now());
         for (number, message) in messages {
             send(&response(number, message))?;
         }

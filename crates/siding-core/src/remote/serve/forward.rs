@@ -1,0 +1,139 @@
+//! The requests of the mirror's clients on their way to the task's shim, and the responses.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::remote::{ForwardedRequest, RemoteMessage};
+
+use super::encode;
+use crate::store::TaskDir;
+use crate::task::shim_client::{RecvResult, ShimConnection};
+
+/// The forwarded requests whose responses were not queued yet.
+#[derive(Debug, Default)]
+pub(super) struct ForwardedRequests {
+    links: Vec<RequestLink>,
+    /// The requests that no shim has received, and whose response was not queued.
+    refused: Vec<u64>,
+}
+
+/// A connection to the shim. Each request has its own one, because a shim may respond to a later
+/// request first. Only the requests with which one client uses the terminal share a connection: the
+/// lease of the terminal ends with it, and the shim responds to these requests in their order.
+#[derive(Debug)]
+struct RequestLink {
+    connection: ShimConnection,
+    /// The client that shares the connection among its requests; `None` if there is one request.
+    client: Option<u64>,
+    /// The numbers of the requests without a response, the oldest first.
+    pending: VecDeque<u64>,
+    /// Whether the client has given the terminal back, so that the connection ends with the last
+    /// response.
+    is_ending: bool,
+}
+
+impl ForwardedRequests {
+    /// Passes a request to the shim of the task.
+    pub(super) fn forward(
+        &mut self,
+        dir: &TaskDir,
+        forwarded: &ForwardedRequest,
+    ) -> io::Result<()> {
+        let ForwardedRequest { number, client, request } = forwarded;
+        let client = client.filter(|_| request.uses_terminal_lease());
+        let shared = client.and_then(|client| self.take_link(client));
+        let link = match shared {
+            Some(link) => Some(link),
+            None => ShimConnection::connect(dir)?.map(|link| RequestLink::new(link, client)),
+        };
+        match link {
+            Some(mut link) if link.connection.send(request).is_ok() => {
+                link.pending.push_back(*number);
+                link.is_ending |= *request == ShimRequest::TerminalReturn;
+                self.links.push(link);
+            }
+            // The task has ended, or its shim was killed and the next step replaces it.
+            Some(link) => {
+                self.refused.extend(link.pending);
+                self.refused.push(*number);
+            }
+            None => self.refused.push(*number),
+        }
+        Ok(())
+    }
+
+    /// Removes and returns the connection that a client shares among its requests.
+    fn take_link(&mut self, client: u64) -> Option<RequestLink> {
+        let is_of_client = |link: &RequestLink| link.client == Some(client) && !link.is_ending;
+        let index = self.links.iter().position(is_of_client)?;
+        Some(self.links.swap_remove(index))
+    }
+
+    /// Returns the descriptors that become readable when a response arrives.
+    pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.links.iter().map(|link| link.connection.as_fd())
+    }
+
+    /// Returns whether a response can be queued without waiting for the shim.
+    pub(super) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Queues the responses to the requests that no shim has received.
+    pub(super) fn queue_refusals(&mut self, queue: &mut Vec<u8>) -> io::Result<()> {
+        self.refused.drain(..).try_for_each(|number| {
+            queue.append(&mut encode(&refusal(number))?);
+            Ok(())
+        })
+    }
+
+    /// Queues the messages of the shim that respond to the requests.
+    pub(super) fn queue_responses(&mut self, queue: &mut Vec<u8>) -> io::Result<()> {
+        for mut link in std::mem::take(&mut self.links) {
+            if link.queue_messages(queue)? {
+                self.links.push(link);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RequestLink {
+    const fn new(connection: ShimConnection, client: Option<u64>) -> Self {
+        Self { connection, client, pending: VecDeque::new(), is_ending: false }
+    }
+
+    /// Queues the messages that have arrived. Returns whether the connection is still needed.
+    fn queue_messages(&mut self, queue: &mut Vec<u8>) -> io::Result<bool> {
+        while !self.is_done() {
+            let message = match self.connection.try_recv() {
+                Ok(RecvResult::Message(message)) => message,
+                Ok(RecvResult::TimedOut) => return Ok(true),
+                Ok(RecvResult::Disconnected) | Err(_) => {
+                    for number in self.pending.drain(..) {
+                        queue.append(&mut encode(&refusal(number))?);
+                    }
+                    return Ok(false);
+                }
+            };
+            let Some(number) = self.pending.front().copied() else { continue };
+            if message.is_response() {
+                self.pending.pop_front();
+            }
+            queue.append(&mut encode(&RemoteMessage::Shim { number, message })?);
+        }
+        Ok(false)
+    }
+
+    fn is_done(&self) -> bool {
+        self.pending.is_empty() && (self.client.is_none() || self.is_ending)
+    }
+}
+
+/// Returns the response to a request that no shim has received.
+fn refusal(number: u64) -> RemoteMessage {
+    let why = "the task has ended, or its shim was killed; try again".to_owned();
+    RemoteMessage::Shim { number, message: ShimMessage::Refused { why } }
+}
