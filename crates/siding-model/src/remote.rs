@@ -24,4 +24,4 @@ pub use protocol::{
     ForwardedRequest, JobRequest, MAX_REMOTE_LINE_BYTES, REMOTE_PROTOCOL, RemoteMessage,
     RemotePosition, RemoteRequest,
 };
-pub use translate::local_record;
+pub use translate::{local_record, remote_request};

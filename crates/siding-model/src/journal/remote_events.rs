@@ -22,7 +22,10 @@ impl TaskState {
             &RemoteEvent::DeadlineCounted { at } => {
                 self.lifecycle = self.lifecycle.with_deadline_from(at);
             }
-            &RemoteEvent::Requeued { at, .. } => {
+            &RemoteEvent::Requeued { at, output_bytes, .. } => {
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.restart(output_bytes);
+                }
                 self.lifecycle = self.lifecycle.restarted(&self.spec, at);
                 (self.leader, self.leader_end, self.spawn_errno) = (None, None, None);
                 (self.final_cwd, self.ran_until, self.stall) = (None, None, None);

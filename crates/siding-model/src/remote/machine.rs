@@ -30,7 +30,7 @@ use crate::spec::TaskSpec;
 use super::protocol::{JobRequest, REMOTE_PROTOCOL, RemoteMessage, RemotePosition, RemoteRequest};
 use fetch::FetchProgress;
 
-use super::translate::{local_record, with_directory_advice, with_earlier_output};
+use super::translate::{local_message, local_record, with_directory_advice, with_earlier_output};
 pub use fetch::FetchError;
 
 mod job;
@@ -275,7 +275,8 @@ impl MirrorMachine {
             RemoteMessage::Accepted { at, wall } => self.on_accepted(context, at, wall),
             RemoteMessage::Record { record } => self.on_record(context, *record),
             RemoteMessage::Shim { number, message } => {
-                vec![MirrorAction::Respond { number, message }]
+                let earlier = context.state.remote.as_ref().map_or(0, |it| it.earlier_output_bytes);
+                vec![MirrorAction::Respond { number, message: local_message(message, earlier) }]
             }
             RemoteMessage::Unknown => self.on_unknown(context),
             RemoteMessage::Refused { why } => self.fail_start(context, &why),

@@ -4,7 +4,9 @@ use crate::executor::RemoteExecutor;
 use crate::lifecycle::TaskEvent;
 use crate::mirror::{RemoteClock, RemoteEvent};
 use crate::process::LeaderRef;
+use crate::protocol::{ShimMessage, ShimRequest};
 use crate::record::Record;
+use crate::terminal::{TerminalEvent, TerminalFacts};
 
 /// Returns the local record of a remote one. `None` for the first record of the journal, which
 /// [`RemoteMessage::Accepted`](super::RemoteMessage::Accepted) replaces.
@@ -60,12 +62,37 @@ pub fn local_record(clock: RemoteClock, record: Record) -> Option<Record> {
 /// Returns a record with offsets in the whole output of a job, which begins with `earlier` bytes of
 /// interrupted attempts.
 pub(super) fn with_earlier_output(mut record: Record, earlier: u64) -> Record {
-    if let Record::Matched { to: offset, .. } | Record::OutputLost { from: offset, .. } =
-        &mut record
+    if let Record::Matched { to: offset, .. }
+    | Record::OutputLost { from: offset, .. }
+    | Record::Terminal(
+        TerminalEvent::Resized { offset, .. } | TerminalEvent::Returned { offset, .. },
+    ) = &mut record
     {
         *offset = offset.saturating_add(earlier);
     }
     record
+}
+
+/// Returns a request of a local client with an offset in the output of the present attempt, which
+/// `earlier` bytes of interrupted attempts precede here.
+#[must_use]
+pub fn remote_request(mut request: ShimRequest, earlier: u64) -> ShimRequest {
+    if let ShimRequest::TerminalWrite { if_output: Some(offset), .. } = &mut request {
+        // An offset in an earlier attempt differs from every length of the present output.
+        *offset = offset.checked_sub(earlier).unwrap_or(u64::MAX);
+    }
+    request
+}
+
+/// Returns a message of the remote shim with an offset in the whole output of a job, which begins
+/// with `earlier` bytes of interrupted attempts.
+pub(super) fn local_message(mut message: ShimMessage, earlier: u64) -> ShimMessage {
+    if let ShimMessage::OutputDiffers { bytes }
+    | ShimMessage::Terminal { facts: TerminalFacts { output_bytes: bytes, .. } } = &mut message
+    {
+        *bytes = bytes.saturating_add(earlier);
+    }
+    message
 }
 
 /// Returns a record with the machine and the next steps added, if it says that the working
@@ -124,6 +151,7 @@ fn local_event(clock: RemoteClock, event: TaskEvent) -> TaskEvent {
 mod tests {
     use super::*;
     use crate::process::{MonotonicMs, ProcRef};
+    use crate::terminal::TerminalUser;
 
     #[test]
     fn a_remote_pid_is_not_taken_for_a_local_process() {
@@ -144,6 +172,26 @@ mod tests {
         assert_eq!(with_earlier_output(matched(6), 480), matched(486));
         let resumed = Record::Resumed { at: MonotonicMs(1), by: None };
         assert_eq!(with_earlier_output(resumed.clone(), 480), resumed);
+        let returned =
+            |offset| Record::Terminal(TerminalEvent::Returned { at: MonotonicMs(1), offset });
+        assert_eq!(with_earlier_output(returned(6), 480), returned(486));
+    }
+
+    #[test]
+    fn keys_name_the_output_of_the_present_attempt() {
+        let keys = |if_output| ShimRequest::TerminalWrite {
+            bytes: b"y".to_vec(),
+            user: TerminalUser::Agent,
+            by: "test".to_owned(),
+            if_output,
+            is_secret: false,
+        };
+        assert_eq!(remote_request(keys(Some(486)), 480), keys(Some(6)));
+        assert_eq!(remote_request(keys(Some(6)), 480), keys(Some(u64::MAX)));
+        assert_eq!(remote_request(keys(None), 480), keys(None));
+        let differs = |bytes| ShimMessage::OutputDiffers { bytes };
+        assert_eq!(local_message(differs(6), 480), differs(486));
+        assert_eq!(local_message(ShimMessage::Done, 480), ShimMessage::Done);
     }
 
     #[test]

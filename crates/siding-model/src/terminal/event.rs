@@ -108,6 +108,15 @@ impl TerminalState {
         self.resizes.last().map_or(self.initial_size, |resize| resize.size)
     }
 
+    /// Updates the state for a terminal that is opened again, for another attempt of a job whose
+    /// output begins at this offset.
+    pub fn restart(&mut self, offset: u64) {
+        if self.size() != self.initial_size {
+            self.resizes.push((offset, self.initial_size));
+        }
+        (self.holder, self.taken_since) = (None, None);
+    }
+
     /// Updates the state with the next event of the journal.
     pub fn apply(&mut self, event: &TerminalEvent) {
         match event {
@@ -118,5 +127,24 @@ impl TerminalState {
             TerminalEvent::Taken { at, .. } => self.taken_since = Some(*at),
             TerminalEvent::Returned { .. } => self.taken_since = None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_attempt_begins_with_the_size_of_the_start_and_without_a_person() {
+        let at = MonotonicMs(1);
+        let mut state = TerminalState::new(TerminalSize::DEFAULT);
+        state.restart(40);
+        assert_eq!(state, TerminalState::new(TerminalSize::DEFAULT), "nothing has changed");
+        let size = TerminalSize::new(100, 30).expect("a permitted size");
+        state.apply(&TerminalEvent::Resized { at, size, offset: 7 });
+        state.apply(&TerminalEvent::Taken { at, by: "person".to_owned() });
+        state.restart(90);
+        assert_eq!(state.resizes, [(7, size), (90, TerminalSize::DEFAULT)]);
+        assert_eq!((state.size(), state.taken_since), (TerminalSize::DEFAULT, None));
     }
 }

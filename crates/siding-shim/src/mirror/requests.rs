@@ -4,7 +4,7 @@
 use siding_core::sys::clock;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
-use siding_model::remote::{MirrorAction, RemoteRequest};
+use siding_model::remote::{MirrorAction, RemoteRequest, remote_request};
 use siding_model::signal::Signal;
 use siding_model::terminal::ViewerId;
 
@@ -94,6 +94,9 @@ impl Mirror {
     /// Forwards a request, whose responses arrive later.
     fn forward(&mut self, id: ClientId, request: ShimRequest) {
         let uses_lease = request.uses_terminal_lease();
+        let remote = self.task.state().remote.as_ref();
+        let request =
+            remote_request(request, remote.map_or(0, |remote| remote.earlier_output_bytes));
         match self.machine.forward(request, Some(ViewerId::from(id).0)) {
             Some(action) => {
                 if let MirrorAction::Send(RemoteRequest::Forward(forwarded)) = &action {
