@@ -325,6 +325,8 @@ impl<'r> LiveTerminal<'r> {
             // A program may look for input between two steps of its work, so two looks must agree.
             let seen = facts.awaits_input().then_some((facts.output_bytes, facts.input));
             if seen.is_some() && seen == previous {
+                // The caller shows the local output, which must contain the question.
+                self.screen_at(facts.output_bytes)?;
                 return Ok(TerminalWaitEnd::Met);
             }
             previous = seen;
@@ -367,17 +369,24 @@ impl<'r> LiveTerminal<'r> {
 
     /// Returns the state of the terminal and the screen after the same output.
     fn facts_and_screen(&mut self) -> Result<(TerminalFacts, Screen), LiveTerminalError> {
+        let facts = self.client.facts()?;
+        let screen = self.screen_at(facts.output_bytes)?;
+        Ok((facts, screen))
+    }
+
+    /// Returns the screen after `output_bytes` bytes of output. Waits until the local copy of a
+    /// remote output has them.
+    fn screen_at(&mut self, output_bytes: u64) -> Result<Screen, LiveTerminalError> {
         let id = self.dir.id();
         let failed = |source| LiveTerminalError::Output { id, source };
         let until = clock::monotonic_now().plus_ms(COPY_TIMEOUT_MS);
-        let facts = self.client.facts()?;
         loop {
             let (dir, state) = self.client.watch().state()?;
             let Some(terminal) = &state.terminal else {
                 return Err(TerminalError::Ended { id }.into());
             };
             let history = TerminalHistory::from(terminal);
-            let to = Some(facts.output_bytes);
+            let to = Some(output_bytes);
             let replay = match &mut self.replay {
                 Some(replay) => {
                     replay.advance(&dir, &history, to, false).map_err(failed)?;
@@ -388,9 +397,9 @@ impl<'r> LiveTerminal<'r> {
                 }
             };
             // The output of a remote task arrives a moment after the answer of its shim.
-            let is_complete = replay.offset() >= facts.output_bytes;
+            let is_complete = replay.offset() >= output_bytes;
             if is_complete || clock::monotonic_now() >= until {
-                return Ok((facts, replay.screen()));
+                return Ok(replay.screen());
             }
             thread::sleep(Duration::from_millis(LOOK_PAUSE_MS.0));
         }
