@@ -5,6 +5,7 @@
 //! every foreground call, [`siding_core::task::run::wait_in_foreground`].
 
 mod key_queue;
+mod refusal;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -136,7 +137,16 @@ pub(crate) struct TerminalCaller<'f> {
     held_until: Option<MonotonicMs>,
     interrupts: IgnoredInterrupts,
     suspend_key: SuspendKey,
-    /// The size that the task's terminal has, as far as its records have arrived.
+    /// When Ctrl-C stops the command because the key does not reach it.
+    interrupt_at: Option<MonotonicMs>,
+    /// The reason of the last refusal by the shim, as untrusted text.
+    refusal: Option<String>,
+    /// Whether the machine of the task has not confirmed a stop that this call requested.
+    is_stop_delayed: bool,
+    /// Whether the person knows that the keys do not reach the program.
+    knows_refusal: bool,
+    /// The size that the task's terminal has, as far as its records have arrived; `None` if it is
+    /// not known.
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
     must_take: bool,
@@ -182,6 +192,10 @@ impl<'f> TerminalCaller<'f> {
             held_until: None,
             interrupts: IgnoredInterrupts::default(),
             suspend_key: SuspendKey::default(),
+            interrupt_at: None,
+            refusal: None,
+            is_stop_delayed: false,
+            knows_refusal: false,
             task_size,
             must_fit_size: true,
             suspended: None,
@@ -297,7 +311,7 @@ impl<'f> TerminalCaller<'f> {
         if input.is_detached {
             return Some(self.options.leave_keys.request());
         }
-        stops.then_some(CallEvent::Interrupted { signal: Signal::INT })
+        stops.then(|| self.interrupt())
     }
 
     /// Gives the task's terminal the size of this one.
@@ -353,7 +367,8 @@ impl ForegroundCaller for TerminalCaller<'_> {
     }
 
     fn requests_at(&self) -> Option<MonotonicMs> {
-        let times = [self.held_until, self.queue.retry_at(), self.interrupts.check_at()];
+        let times =
+            [self.held_until, self.queue.retry_at(), self.interrupts.check_at(), self.interrupt_at];
         times.into_iter().flatten().min()
     }
 
@@ -372,6 +387,9 @@ impl ForegroundCaller for TerminalCaller<'_> {
                 return requests;
             }
             requests.push(CallEvent::Interrupted { signal });
+        }
+        if self.interrupt_at.take().is_some() {
+            requests.push(self.interrupt());
         }
         requests.extend(self.take_keys());
         requests
@@ -407,9 +425,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
                 }
             }
             CallHint::SecondInterrupt => render::print_note(SECOND_INTERRUPT_NOTE),
-            CallHint::StopDelayed => {
-                render::print_note("the command is not stopped yet; another Ctrl-C returns");
-            }
+            CallHint::StopDelayed => self.show_stop_delay(),
         }
     }
 
@@ -440,19 +456,32 @@ impl ForegroundCaller for TerminalCaller<'_> {
                 self.queue.drop_sent();
                 self.release_keys();
             }
-            Some(ShimEvent::KeysRefused | ShimEvent::Refused { .. }) => {
+            Some(ShimEvent::KeysRefused) => {
                 self.queue.drop_sent();
                 self.release_keys();
             }
+            Some(ShimEvent::Refused { why }) => {
+                self.on_refused(why);
+                self.release_keys();
+            }
+            Some(ShimEvent::ConnectionChanged { unreachable }) => {
+                self.on_connection_changed(unreachable.as_deref());
+            }
             Some(ShimEvent::TerminalWritten { accepted }) => {
-                self.queue.on_accepted(*accepted, clock::monotonic_now());
+                let now = clock::monotonic_now();
+                self.queue.on_accepted(*accepted, now);
+                if *accepted > 0 {
+                    self.interrupts.on_accepted(now);
+                    self.knows_refusal = false;
+                }
             }
             Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
             Some(ShimEvent::TerminalResized(size)) => self.task_size = Some(*size),
+            // A machine that has just answered has refused the size before.
+            Some(ShimEvent::Running) => self.must_fit_size |= self.task_size.is_none(),
             Some(
                 ShimEvent::MayBeNewShim
                 | ShimEvent::Ready(..)
-                | ShimEvent::Running
                 | ShimEvent::OutputGrown
                 | ShimEvent::RequestDone
                 | ShimEvent::Finished(..)

@@ -26,7 +26,7 @@ pub use detach::{DetachInput, DetachKeys};
 pub use event::{TerminalEvent, TerminalResize, TerminalState};
 pub use facts::{TerminalFacts, TerminalUser};
 pub use hand_over_key::HandOverKey;
-pub use ignored_interrupts::IgnoredInterrupts;
+pub use ignored_interrupts::{CTRL_C, IgnoredInterrupts, RefusedKeys};
 pub use input_state::{AwaitedInput, KeysRefusal, PromptEvidence, ReaderFact, TerminalInput};
 pub use key_names::{KeyError, parse_key};
 pub(crate) use keys::PASTE_END;

@@ -322,6 +322,7 @@ impl WorkflowRunner<'_, '_> {
                     | ShimEvent::Running
                     | ShimEvent::OutputGrown
                     | ShimEvent::RequestDone
+                    | ShimEvent::ConnectionChanged { .. }
                     | ShimEvent::MayBeNewShim,
                 ) => self.record_started(at)?,
                 // The only request is that for a stop.

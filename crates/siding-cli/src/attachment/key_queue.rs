@@ -61,11 +61,12 @@ impl KeyQueue {
     }
 
     /// Drops the last part, if it is not confirmed: it was refused, or the shim has exited and may
-    /// have written it. A key that is lost is better than one that arrives twice.
-    pub(super) fn drop_sent(&mut self) {
-        if let Some(sent) = self.sent.take() {
-            self.waiting.drain(..sent);
-        }
+    /// have written it. A key that is lost is better than one that arrives twice. Returns whether
+    /// there was such a part.
+    pub(super) fn drop_sent(&mut self) -> bool {
+        let sent = self.sent.take();
+        self.waiting.drain(..sent.unwrap_or(0));
+        sent.is_some()
     }
 }
 
@@ -107,8 +108,8 @@ mod tests {
         queue.push(&vec![b'x'; MAX_TERMINAL_WRITE_BYTES]);
         queue.push(b"y");
         assert!(queue.next_part(NOW).is_some());
-        queue.drop_sent();
-        queue.drop_sent();
+        assert!(queue.drop_sent());
+        assert!(!queue.drop_sent());
         assert_eq!(queue.next_part(NOW).as_deref(), Some(&b"y"[..]));
     }
 

@@ -4,7 +4,7 @@ use super::TerminalFacts;
 use crate::process::MonotonicMs;
 
 /// Ctrl-C, as a terminal sends it.
-const CTRL_C: u8 = 0x03;
+pub const CTRL_C: u8 = 0x03;
 /// Time within which a second Ctrl-C follows the first, in milliseconds.
 const REPEAT_MS: u64 = 3_000;
 /// Time that a command has to end after the second Ctrl-C, in milliseconds.
@@ -30,6 +30,19 @@ enum InterruptState {
     Checking,
     /// The program ignores Ctrl-C; the next one stops the task.
     Ignored,
+    /// Ctrl-C did not reach the program; the next one that does not reach it either stops the task.
+    Refused,
+}
+
+/// The effect of keys that did not reach the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedKeys {
+    /// The keys are lost.
+    Lost,
+    /// The person must learn that another Ctrl-C stops the command.
+    FirstInterrupt,
+    /// The task must be stopped.
+    Stop,
 }
 
 impl IgnoredInterrupts {
@@ -49,7 +62,9 @@ impl IgnoredInterrupts {
                 InterruptState::None | InterruptState::Once { .. } => {
                     InterruptState::Once { at: now }
                 }
-                InterruptState::Twice { .. } | InterruptState::Checking => self.state,
+                InterruptState::Twice { .. }
+                | InterruptState::Checking
+                | InterruptState::Refused => self.state,
                 InterruptState::Ignored => {
                     stops = true;
                     InterruptState::Ignored
@@ -65,6 +80,29 @@ impl IgnoredInterrupts {
         self.state != InterruptState::None
     }
 
+    /// Processes that the typed keys did not reach the program, for example because its machine is
+    /// not reachable. A person must be able to end the call then.
+    pub fn on_refused(&mut self) -> RefusedKeys {
+        match self.state {
+            InterruptState::None => RefusedKeys::Lost,
+            InterruptState::Refused => RefusedKeys::Stop,
+            InterruptState::Once { .. }
+            | InterruptState::Twice { .. }
+            | InterruptState::Checking
+            | InterruptState::Ignored => {
+                self.state = InterruptState::Refused;
+                RefusedKeys::FirstInterrupt
+            }
+        }
+    }
+
+    /// Processes that the typed keys have reached the program.
+    pub fn on_accepted(&mut self, now: MonotonicMs) {
+        if self.state == InterruptState::Refused {
+            self.state = InterruptState::Once { at: now };
+        }
+    }
+
     /// Returns when [`Self::start_check`] must be called; `None` if time has no effect.
     #[must_use]
     pub const fn check_at(&self) -> Option<MonotonicMs> {
@@ -73,7 +111,8 @@ impl IgnoredInterrupts {
             InterruptState::None
             | InterruptState::Once { .. }
             | InterruptState::Checking
-            | InterruptState::Ignored => None,
+            | InterruptState::Ignored
+            | InterruptState::Refused => None,
         }
     }
 
@@ -153,6 +192,26 @@ mod tests {
             assert!(!interrupts.on_facts(&facts), "{facts:?}");
             assert!(!interrupts.on_typed(b"\x03", MonotonicMs(9_100)));
         }
+    }
+
+    #[test]
+    fn the_second_ctrl_c_that_does_not_reach_the_program_stops_it() {
+        let mut interrupts = IgnoredInterrupts::default();
+        assert!(!interrupts.on_typed(b"q", MonotonicMs(0)));
+        assert_eq!(interrupts.on_refused(), RefusedKeys::Lost);
+        for key in [b"\x03", b"q", b"\x03"] {
+            assert!(!interrupts.on_typed(key, MonotonicMs(10)));
+            let is_interrupt = key == b"\x03";
+            let expected =
+                if is_interrupt { RefusedKeys::FirstInterrupt } else { RefusedKeys::Lost };
+            assert_eq!(interrupts.on_refused(), expected);
+        }
+        assert!(!interrupts.on_typed(b"\x03", MonotonicMs(9_000)));
+        assert_eq!(interrupts.on_refused(), RefusedKeys::Stop);
+        // Once a key reaches the program again, Ctrl-C belongs to the program.
+        interrupts.on_accepted(MonotonicMs(9_100));
+        assert!(!interrupts.on_typed(b"\x03", MonotonicMs(9_200)));
+        assert_eq!(interrupts.check_at(), Some(MonotonicMs(12_200)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{MirrorAction, RemoteRequest, remote_request};
 use siding_model::signal::Signal;
-use siding_model::terminal::ViewerId;
+use siding_model::terminal::{CTRL_C, TerminalUser, ViewerId};
 
 use super::Mirror;
 use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
@@ -94,6 +94,7 @@ impl Mirror {
     /// Forwards a request, whose responses arrive later.
     fn forward(&mut self, id: ClientId, request: ShimRequest) {
         let uses_lease = request.uses_terminal_lease();
+        let is_typed_ahead = self.is_typed_ahead(&request);
         let remote = self.task.state().remote.as_ref();
         let request =
             remote_request(request, remote.map_or(0, |remote| remote.earlier_output_bytes));
@@ -107,6 +108,11 @@ impl Mirror {
                 }
                 self.carry_out(vec![action]);
             }
+            // The client sends the keys again after a moment, as to a program that does not read.
+            None if is_typed_ahead => {
+                self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted: 0 });
+                self.clients.send_message(id, &ShimMessage::Done);
+            }
             None => {
                 let name = self.machine.executor_name();
                 let remote = self.task.state().remote.as_ref();
@@ -119,6 +125,19 @@ impl Mirror {
                 self.refuse(id, format!("{why}; try again later"));
             }
         }
+    }
+
+    /// Returns whether a person has typed before the remote machine has answered for the first time,
+    /// which takes a moment. Ctrl-C must not wait.
+    fn is_typed_ahead(&self, request: &ShimRequest) -> bool {
+        let remote = self.task.state().remote.as_ref();
+        let is_connecting = remote.is_some_and(|remote| {
+            remote.clock.is_none() && remote.queued.is_none() && remote.unreachable.is_none()
+        });
+        let ShimRequest::TerminalWrite { bytes, user: TerminalUser::Person, .. } = request else {
+            return false;
+        };
+        is_connecting && !bytes.contains(&CTRL_C)
     }
 
     /// Requests the stop of the task.

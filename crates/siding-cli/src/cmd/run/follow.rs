@@ -133,14 +133,18 @@ pub(super) fn follow(
     caller.output.iter_mut().for_each(CommandOutput::reset_terminal);
     let end = end?;
     if matches!(end, CallEnd::Left) && caller.stop_delay.is_some() {
-        let id = plan.task.id();
-        render::print_note(&format!("{id} is not stopped yet; `siding show {id}` shows its state"));
+        print_stop_delay(plan.task.id());
     }
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
     }
     let is_interrupted = caller.last_signal == Some(Signal::INT);
     Ok(FollowResult::new(end, caller.output, caller.last_signal, is_interrupted))
+}
+
+/// Says that a call returns before the stop that it has requested is confirmed.
+fn print_stop_delay(id: TaskId) {
+    render::print_note(&format!("{id} is not stopped yet; `siding show {id}` shows its state"));
 }
 
 /// Returns whether the call connects the person's terminal with that of the command.
@@ -180,7 +184,11 @@ fn follow_terminal(
     // The terminal is restored before any message is printed.
     caller.leave();
     let (last_signal, is_interrupted) = (caller.last_signal(), caller.is_interrupted());
-    Ok(FollowResult::new(end?, Some(caller.into_output()), last_signal, is_interrupted))
+    let end = end?;
+    if matches!(end, CallEnd::Left) && caller.is_stop_delayed() {
+        print_stop_delay(plan.task.id());
+    }
+    Ok(FollowResult::new(end, Some(caller.into_output()), last_signal, is_interrupted))
 }
 
 fn call_policy(plan: &RunPlan, hint_after: Option<Duration>) -> CallPolicy {

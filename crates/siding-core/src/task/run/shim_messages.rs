@@ -2,6 +2,7 @@
 
 use siding_model::foreground_call::CallEvent;
 use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::mirror::RemoteEvent;
 use siding_model::notice::TaskNotices;
 use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
@@ -44,6 +45,11 @@ pub enum ShimEvent {
     TerminalFacts(TerminalFacts),
     /// The terminal of the task has another size.
     TerminalResized(TerminalSize),
+    /// The connection to the machine of the task was interrupted, or is established again.
+    ConnectionChanged {
+        /// The reason of the interruption, as untrusted text; `None` if the machine is reachable.
+        unreachable: Option<String>,
+    },
     /// The task is neither finished nor ready, and another shim may have taken over. A new shim
     /// does not inherit the requests to follow that its predecessor received.
     MayBeNewShim,
@@ -59,7 +65,9 @@ impl ShimEvent {
             Self::Finished(_, notices) if notices.state.is_live() => Some(CallEvent::LeaderEnded),
             Self::Finished(..) => Some(CallEvent::Ended),
             Self::Ready(..) => Some(CallEvent::Ready),
-            Self::Running | Self::MayBeNewShim => Some(CallEvent::Started),
+            Self::Running | Self::ConnectionChanged { .. } | Self::MayBeNewShim => {
+                Some(CallEvent::Started)
+            }
             Self::Refused { .. } => Some(CallEvent::StopDelayed),
             Self::OutputGrown
             | Self::RequestDone
@@ -103,6 +111,7 @@ impl OutputNews {
                 | ShimEvent::TerminalWritten { .. }
                 | ShimEvent::TerminalFacts(_)
                 | ShimEvent::TerminalResized(_)
+                | ShimEvent::ConnectionChanged { .. }
                 | ShimEvent::Nothing,
             ) => Self::Unaffected,
         }
@@ -118,6 +127,9 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
     let message = watch.try_recv()?;
     if let Some(size) = message.as_ref().and_then(new_terminal_size) {
         return Ok(ShimEvent::TerminalResized(size));
+    }
+    if let Some(event) = message.as_ref().and_then(connection_event) {
+        return Ok(event);
     }
     Ok(match message {
         Some(ShimMessage::CannotStart { doing, .. }) => return Err(RunError::NotStarted { doing }),
@@ -148,6 +160,18 @@ fn new_terminal_size(message: &ShimMessage) -> Option<TerminalSize> {
     let ShimMessage::Record { record: Some(record), .. } = message else { return None };
     let Record::Terminal(TerminalEvent::Resized { size, .. }) = &**record else { return None };
     Some(*size)
+}
+
+/// Returns the event of a message that is the record of an interrupted connection to the machine of
+/// the task, or of one that is established again.
+fn connection_event(message: &ShimMessage) -> Option<ShimEvent> {
+    let ShimMessage::Record { record: Some(record), .. } = message else { return None };
+    let Record::Remote(event) = &**record else { return None };
+    if let RemoteEvent::Unreachable { why, .. } = event {
+        return Some(ShimEvent::ConnectionChanged { unreachable: Some(why.clone()) });
+    }
+    let is_reachable = matches!(event, RemoteEvent::Reachable { .. });
+    is_reachable.then_some(ShimEvent::ConnectionChanged { unreachable: None })
 }
 
 fn finished_event(watch: &TaskWatch<'_>) -> Result<Option<ShimEvent>, RunError> {

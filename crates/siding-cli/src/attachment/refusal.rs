@@ -1,0 +1,73 @@
+//! Keys that do not reach the program, for example because its machine is not reachable.
+
+use siding_core::sys::clock;
+use siding_model::foreground_call::CallEvent;
+use siding_model::signal::Signal;
+use siding_model::terminal::RefusedKeys;
+use siding_model::text::make_visible;
+
+use super::TerminalCaller;
+use crate::render;
+
+impl TerminalCaller<'_> {
+    /// Returns whether a stop was requested that the machine of the task has not confirmed.
+    pub(crate) const fn is_stop_delayed(&self) -> bool {
+        self.is_stop_delayed
+    }
+
+    /// Returns the stop of the command that Ctrl-C requests.
+    pub(super) fn interrupt(&mut self) -> CallEvent {
+        self.last_signal = Some(Signal::INT);
+        CallEvent::Interrupted { signal: Signal::INT }
+    }
+
+    /// Handles that the shim has refused a request: keys, another size, or a stop that takes longer.
+    pub(super) fn on_refused(&mut self, why: &str) {
+        self.refusal = Some(why.to_owned());
+        // The size is requested again with the next key.
+        self.task_size = None;
+        if !self.queue.drop_sent() {
+            return;
+        }
+        let why = make_visible(why);
+        match self.interrupts.on_refused() {
+            RefusedKeys::Stop if self.options.owns_command => {
+                self.interrupt_at = Some(clock::monotonic_now());
+            }
+            RefusedKeys::FirstInterrupt if self.options.owns_command => {
+                render::print_note(&format!("not typed: {why}; another Ctrl-C stops the command"));
+            }
+            RefusedKeys::Stop | RefusedKeys::FirstInterrupt | RefusedKeys::Lost => {
+                if !self.knows_refusal {
+                    render::print_note(&format!("not typed: {why}"));
+                }
+            }
+        }
+        self.knows_refusal = true;
+    }
+
+    /// Handles an interruption of the connection to the machine of the task, or its end.
+    pub(super) fn on_connection_changed(&mut self, unreachable: Option<&str>) {
+        match unreachable {
+            Some(why) => render::print_note(&format!(
+                "its machine is not reachable ({}); the command continues there, and no key reaches \
+                 it until the connection is established again",
+                make_visible(why)
+            )),
+            // The note has spoiled the picture.
+            None if self.output.is_full_screen() => {
+                let _best_effort = self.show_present_screen();
+            }
+            None => render::print_note("its machine is reachable again"),
+        }
+        self.must_fit_size = true;
+    }
+
+    /// Says that the machine of the task has not confirmed a stop.
+    pub(super) fn show_stop_delay(&mut self) {
+        self.is_stop_delayed = true;
+        let why = self.refusal.as_deref().unwrap_or("its machine does not answer");
+        let (id, why) = (self.id, make_visible(why));
+        render::print_note(&format!("{id} is not stopped yet: {why}; another Ctrl-C returns"));
+    }
+}
