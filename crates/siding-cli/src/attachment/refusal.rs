@@ -56,7 +56,7 @@ impl TerminalCaller<'_> {
             )),
             // The note has spoiled the picture.
             None if self.output.is_full_screen() => {
-                let _best_effort = self.show_present_screen();
+                let _best_effort = self.show_present_screen(0);
             }
             None => render::print_note("its machine is reachable again"),
         }

@@ -127,7 +127,7 @@ pub(crate) struct Args {
     stdin: StdinSource,
     /// Give the command a terminal of its own, for programs that ask, draw or need one: `siding
     /// screen` shows it, `siding keys` types into it, `siding attach` connects a person's terminal.
-    /// At a terminal, a person's command in the foreground has one by default
+    /// At a terminal, a person's command in the foreground has one by default, except in Slurm
     #[arg(long, conflicts_with = "stdin")]
     pub(super) pty: bool,
     /// Give the command no terminal of its own, even for a person at a terminal (default:

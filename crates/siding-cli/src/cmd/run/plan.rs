@@ -108,8 +108,11 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         times.budget,
     );
     let is_local_person = is_person && executor.is_none();
+    // A job may wait in the queue for hours, and its output arrives in steps.
+    let is_cluster = executor.as_ref().is_some_and(|it| it.settings().slurm.is_some());
+    let may_have_terminal = is_person && !is_cluster;
     let has_terminal =
-        args.pty || (is_local_person && gives_terminal(args, &settings, chosen.placement));
+        args.pty || (may_have_terminal && gives_terminal(args, &settings, chosen.placement));
     let (stdin, stdin_note) = open_stdin(args, has_terminal, is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let name = task_name(args)?;
