@@ -164,7 +164,7 @@ fn siding_input_writes_to_a_remote_command() {
 }
 
 /// Returns the regular files below a directory that contain the bytes.
-fn files_with(dir: &Path, bytes: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn files_with(dir: &Path, bytes: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let Ok(kind) = entry.file_type() else { continue };

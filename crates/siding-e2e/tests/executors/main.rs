@@ -23,6 +23,7 @@ mod slurm_submission;
 mod ssh_remote;
 mod sync;
 mod takeover;
+mod terminals;
 mod waits;
 
 use std::path::Path;
