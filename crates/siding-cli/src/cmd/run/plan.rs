@@ -108,11 +108,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         times.budget,
     );
     let is_local_person = is_person && executor.is_none();
-    // A job may wait in the queue for hours, and its output arrives in steps.
-    let is_cluster = executor.as_ref().is_some_and(|it| it.settings().slurm.is_some());
-    let may_have_terminal = is_person && !is_cluster;
-    let has_terminal =
-        args.pty || (may_have_terminal && gives_terminal(args, &settings, chosen.placement));
+    let has_terminal = args.pty
+        || (is_person && gives_terminal(args, &settings, chosen.placement, executor.as_ref()));
     let (stdin, stdin_note) = open_stdin(args, has_terminal, is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let name = task_name(args)?;
@@ -326,8 +323,18 @@ fn open_stdin(
 
 /// Returns whether the command of a person has a terminal without `--pty`: in the foreground, if
 /// the person's terminal is the only input and output of the call.
-fn gives_terminal(args: &Args, settings: &Settings, placement: Placement) -> bool {
-    settings.run_terminal == RunTerminal::Auto
+fn gives_terminal(
+    args: &Args,
+    settings: &Settings,
+    placement: Placement,
+    executor: Option<&ExecutorChoice>,
+) -> bool {
+    // A job may wait in the queue for hours, and its output arrives in steps.
+    let is_cluster = executor.is_some_and(|executor| executor.settings().slurm.is_some());
+    // Programs would write sequences that such a terminal shows as text.
+    let understands_sequences = |kind: OsString| !kind.is_empty() && kind != "dumb";
+    !is_cluster
+        && settings.run_terminal == RunTerminal::Auto
         && placement == Placement::Foreground
         && !args.no_pty
         && args.kind == TaskKind::LocalBash
