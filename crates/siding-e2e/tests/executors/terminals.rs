@@ -217,34 +217,54 @@ fn a_person_sees_an_interruption_and_continues_after_it() {
     stop(&sandbox, &id);
 }
 
-/// The keys that are typed until the next shim and the next connection work are lost.
+/// Types until a key arrives on the other machine, because the keys before the next shim and the
+/// next connection are lost. Then types a line.
+#[track_caller]
+fn say_after_kill(remote: &SshRemote<'_>, id: &str, person: &mut Person, line: &str) {
+    let known = remote.remote_output(id).len();
+    eventually("a key arrives after the kill", || {
+        person.terminal.send_keys("k");
+        remote.remote_output(id)[known..].contains('k')
+    });
+    // Ctrl-U removes these keys.
+    person.terminal.send_keys("\x15");
+    person.say(line);
+}
+
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
-fn a_person_continues_after_the_kill_of_either_shim() {
+fn a_person_continues_after_the_kill_of_the_mirror() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
     let id = remote.start_task(&["--pty"], ANSWER);
     remote.wait_for_output(&id, FIRST_OUTPUT.len());
     let mut person = Person::attach(&sandbox, &id, "up");
     person.say("before");
-    let kill_remote_shim = || {
-        let pid = remote.remote_show(&id)["shim_pid"].as_u64().expect("it has a shim");
-        kill_process(Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs"));
-    };
-    let kill_mirror = || kill_shim(&sandbox, &id);
-    let kills: [(&str, &dyn Fn()); 2] = [("remote", &kill_remote_shim), ("local", &kill_mirror)];
-    for (name, kill) in kills {
-        kill();
-        let known = remote.remote_output(&id).len();
-        eventually(&format!("a key arrives after the kill of the {name} shim"), || {
-            person.terminal.send_keys("k");
-            remote.remote_output(&id)[known..].contains('k')
-        });
-        person.terminal.send_keys("\x15");
-        person.say(name);
-    }
+    kill_shim(&sandbox, &id);
+    say_after_kill(&remote, &id, &mut person, "after");
+    expect_agent_refused(type_keys(&sandbox, &id, &["x"]));
     person.detach();
     stop(&sandbox, &id);
+}
+
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_person_continues_after_the_kill_of_the_remote_shim() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let id = remote.start_task(&["--pty"], ANSWER);
+    remote.wait_for_output(&id, FIRST_OUTPUT.len());
+    let mut person = Person::attach(&sandbox, &id, "up");
+    person.say("before");
+    let pid = remote.remote_show(&id)["shim_pid"].as_u64().expect("it has a shim");
+    kill_process(Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs"));
+    say_after_kill(&remote, &id, &mut person, "after");
+    expect_agent_refused(type_keys(&sandbox, &id, &["x"]));
+    person.detach();
+    // Both machines are this one, so the new remote shim finds the mirror, which has the same
+    // birthmark, and ends it with the task.
+    let _stopped = remote.remote_siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
+    assert_eq!(remote.wait_outcome(&id)["kind"], "stopped");
 }
 
 #[test]
