@@ -302,6 +302,7 @@ mod tests {
             // Only a person may answer with a secret, and a person has a browser.
             Route::Terminal(_, TerminalAct::Answer)
             | Route::Page(_)
+            | Route::NamedTask(_)
             | Route::Asset(_)
             | Route::Stream(StreamRoute::Output(_)) => false,
             Route::Api(

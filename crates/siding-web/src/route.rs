@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(found("/tasks/web-1.2"), Ok(Route::NamedTask("web-1.2")));
         assert_eq!(found("/tasks/b-4k7q"), Ok(Route::NamedTask("b-4k7q")));
         let id = ID.parse().expect("an id");
-        assert_eq!(found(&format!("/tasks/{ID}")), Ok(Route::Page(PageRoute::Task(id))));
+        let page = format!("/tasks/{ID}");
+        assert_eq!(Route::parse(&Method::GET, &page), Ok(Route::Page(PageRoute::Task(id))));
         assert_eq!(found("/tasks/a%20b"), Err(RouteError::NotFound));
         assert_eq!(found("/tasks/"), Err(RouteError::NotFound));
     }

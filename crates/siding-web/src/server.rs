@@ -192,7 +192,7 @@ impl WebServer {
         let effect = route.map_or(access::RequestEffect::Read, |route| route.effect());
         let credential = self.find_credential(&head.headers);
         let admitted = access::check_browser_headers(&head.headers, effect)
-            .and_then(|()| credential)
+            .and(credential)
             .and_then(|credential| access::check_effect(&head.headers, effect, credential));
         // The checks of the peer, of `Host` and of the origin apply to open metrics too.
         let is_open = self.open_metrics && route == Ok(Route::Metrics);

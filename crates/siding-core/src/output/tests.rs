@@ -1,6 +1,7 @@
 //! Tests the readers of output on real files. The holes are punched with fallocate(2), because only
 //! the file system distinguishes a hole from written zeros.
 
+use std::io;
 use std::os::fd::AsFd;
 
 use proptest::prelude::*;

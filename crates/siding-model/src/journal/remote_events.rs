@@ -24,7 +24,7 @@ impl TaskState {
             }
             &RemoteEvent::Requeued { at, output_bytes, .. } => {
                 if let Some(terminal) = &mut self.terminal {
-                    terminal.restart(output_bytes);
+                    terminal.restart(at, output_bytes);
                 }
                 self.lifecycle = self.lifecycle.restarted(&self.spec, at);
                 (self.leader, self.leader_end, self.spawn_errno) = (None, None, None);

@@ -110,9 +110,10 @@ impl TerminalState {
 
     /// Updates the state for a terminal that is opened again, for another attempt of a job whose
     /// output begins at this offset.
-    pub fn restart(&mut self, offset: u64) {
-        if self.size() != self.initial_size {
-            self.resizes.push((offset, self.initial_size));
+    pub fn restart(&mut self, at: MonotonicMs, offset: u64) {
+        let size = self.initial_size;
+        if self.size() != size {
+            self.resizes.push(TerminalResize { at, offset, size });
         }
         (self.holder, self.taken_since) = (None, None);
     }
@@ -138,13 +139,14 @@ mod tests {
     fn another_attempt_begins_with_the_size_of_the_start_and_without_a_person() {
         let at = MonotonicMs(1);
         let mut state = TerminalState::new(TerminalSize::DEFAULT);
-        state.restart(40);
+        state.restart(at, 40);
         assert_eq!(state, TerminalState::new(TerminalSize::DEFAULT), "nothing has changed");
         let size = TerminalSize::new(100, 30).expect("a permitted size");
         state.apply(&TerminalEvent::Resized { at, size, offset: 7 });
         state.apply(&TerminalEvent::Taken { at, by: "person".to_owned() });
-        state.restart(90);
-        assert_eq!(state.resizes, [(7, size), (90, TerminalSize::DEFAULT)]);
+        state.restart(at, 90);
+        let resize = |offset, size| TerminalResize { at, offset, size };
+        assert_eq!(state.resizes, [resize(7, size), resize(90, TerminalSize::DEFAULT)]);
         assert_eq!((state.size(), state.taken_since), (TerminalSize::DEFAULT, None));
     }
 }

@@ -331,8 +331,6 @@ fn gives_terminal(
 ) -> bool {
     // A job may wait in the queue for hours, and its output arrives in steps.
     let is_cluster = executor.is_some_and(|executor| executor.settings().slurm.is_some());
-    // Programs would write sequences that such a terminal shows as text.
-    let understands_sequences = |kind: OsString| !kind.is_empty() && kind != "dumb";
     !is_cluster
         && settings.run_terminal == RunTerminal::Auto
         && placement == Placement::Foreground
