@@ -86,6 +86,11 @@ impl StallWatch {
         self.last_finding = None;
     }
 
+    /// Records that a key was typed into the task's terminal.
+    pub(crate) const fn on_typed(&mut self, now: MonotonicMs) {
+        self.watch.record_typing(now);
+    }
+
     /// Restarts the measurement of the silence, because the task has received input.
     pub(crate) fn on_input(&mut self, now: MonotonicMs) {
         self.watch.record_input(now);
@@ -157,7 +162,8 @@ impl StallWatch {
         let tail = context.read_tail();
         let judged = diagnose(&first, &sample, &tail);
         let since = self.track_since(judged.dedup_key(), first.taken_at);
-        let found = if judged.is_urgent() {
+        let is_dialog = self.watch.continues_dialog(judged.awaited_input);
+        let found = if judged.is_urgent() && !is_dialog {
             SampleResult::Certain { since }
         } else if is_suspicious(&sample) && !is_suspicious(&first) {
             SampleResult::Suspicious

@@ -61,6 +61,7 @@ impl TaskSupervisor {
                 let events = terminal.lease.record_keystroke(id.into(), now);
                 self.record_lease_events(&events, now, &write.by);
             }
+            self.stall.on_typed(now);
             self.on_input_written(Some(write.by));
         }
         self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted });
