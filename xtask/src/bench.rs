@@ -28,11 +28,12 @@ Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [--en
            idle, all-in, scale, crowd, list, recover, top, web, stall, tokens, guard, agent, ssh,
            slurm
 
-Builds the release program and `siding-bench`, then prints one table. A ratio compares two
-contenders that took turns in the same run. The exit code is 1 if a row could not be measured; a
-missed target is a result, with exit code 0. As root, `all-in` can create the memory cgroup that it
-needs, and `crowd` runs as an ordinary user. The tasks' state is in the temporary directory (TMPDIR),
-whose file system therefore influences the figures. Only figures of an idle machine are meaningful.
+Builds the release program and `siding-bench`, then prints one table. Each line is also printed to
+stderr when it is measured. A ratio compares two contenders that took turns in the same run. The
+exit code is 1 if a row could not be measured; a missed target is a result, with exit code 0. As
+root, `all-in` can create the memory cgroup that it needs, and `crowd` runs as an ordinary user.
+The tasks' state is in the temporary directory (TMPDIR), whose file system therefore influences the
+figures. Only figures of an idle machine are meaningful.
 ",
     run: run_bench,
 };

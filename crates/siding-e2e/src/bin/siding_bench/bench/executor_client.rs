@@ -18,7 +18,7 @@ const EXECUTOR: &str = "bench";
 /// `siding run` shows the whole output, even if the command writes faster than the call reads.
 const COMMON_SETTINGS: &str = "assistant_mode = \"on\"\noutput_keep_tail = \"1GiB\"\n";
 /// Maximum wait for the tasks of a measurement.
-const WAIT_TIMEOUT: &str = "30m";
+const WAIT_TIMEOUT: &str = "6m";
 
 /// A user of siding whose settings define one executor.
 #[derive(Debug)]
@@ -112,7 +112,8 @@ pub(super) fn write_settings(config: &Path, text: &str) -> Result<()> {
     Ok(fs::write(dir.join("config.toml"), text)?)
 }
 
-fn last_line(file: &Path) -> String {
+/// Returns the last line of a text file; empty if there is none.
+pub(super) fn last_line(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     text.lines().next_back().unwrap_or_default().to_owned()
 }

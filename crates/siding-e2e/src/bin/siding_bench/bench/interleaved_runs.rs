@@ -37,6 +37,17 @@ pub(super) fn run_rounds(
     Ok(samples)
 }
 
+/// Returns a contender that reports the start and the end of each of its runs, which may last
+/// minutes.
+pub(super) fn with_progress<'a>(name: String, mut contender: Contender<'a>) -> Contender<'a> {
+    Box::new(move || {
+        eprintln!("    running {name}");
+        let took = contender()?;
+        eprintln!("    took {:.1} s", took.as_secs_f64());
+        Ok(took)
+    })
+}
+
 /// Runs a program to its end and returns the time from its start until this process detected the
 /// end. Returns an error if the program failed.
 pub(super) fn time_command(command: &mut Command) -> Result<Duration> {

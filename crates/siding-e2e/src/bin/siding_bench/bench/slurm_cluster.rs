@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::engine::Engine;
+use super::executor_client::last_line;
+use super::interleaved_runs::{time_command, time_concurrent_calls};
 use super::ssh_machine::{find_program, prepend_to_path, write_program};
 use super::workspace::RowDir;
 
@@ -19,15 +22,18 @@ pub(super) const SCRIPT: &str = "slurm.sh";
 const QUERY_COMMANDS: [&str; 3] = ["squeue", "sacct", "scontrol"];
 /// The other commands whose calls are counted.
 const OTHER_COMMANDS: [&str; 4] = ["sbatch", "scancel", "sinfo", "srun"];
-/// Ends a call of a client after 30 minutes: clients wait without limit for a controller that does
-/// not answer.
-const TIME_LIMIT: &str = "1800";
+/// Ends a call of a client after 6 minutes: clients wait without limit for a controller that does
+/// not answer, and submitit for a job that has failed, on a cluster without accounting.
+const TIME_LIMIT_SECONDS: u64 = 360;
 
-/// Submits commands as one array, and waits for their results.
+/// Submits commands as one array, and waits for their results. By default, submitit doubles the time
+/// between two queries of the accounting, up to 10 minutes; here it asks as often as siding.
 const SUBMITIT_SCRIPT: &str = "\
 import sys
 import submitit
 from submitit.helpers import CommandFunction
+from submitit.slurm.slurm import SlurmInfoWatcher
+submitit.SlurmJob.watcher = SlurmInfoWatcher(delay_s=5)
 executor = submitit.SlurmExecutor(folder=sys.argv[2])
 executor.update_parameters(time=30)
 command = CommandFunction(['true'], verbose=False)
@@ -87,17 +93,28 @@ impl SlurmCluster {
         ("SLURM_CONF", self.engine.config.clone().into_os_string())
     }
 
-    /// Prepares `sbatch --wait` for `true`, without output.
-    pub(super) fn sbatch_command(&self) -> Command {
+    /// Returns the time until `count` concurrent calls of `sbatch --wait` for `true` have ended.
+    pub(super) fn time_sbatch(&self, count: usize) -> Result<Duration> {
         let words = ["sbatch", "--wait", "--quiet", "--output", "/dev/null", "--wrap", "true"];
-        self.client_command(&words)
+        self.cancel_after_failure(time_concurrent_calls(count, || {
+            self.client_command(&words).spawn()
+        }))
+    }
+
+    /// Cancels the jobs that a failed client has left, which would delay those of the next one.
+    fn cancel_after_failure(&self, result: Result<Duration>) -> Result<Duration> {
+        if result.is_err() {
+            let _best_effort = self.client_command(&["scancel", "--me"]).status();
+        }
+        result.with_context(|| format!("it failed, or took longer than {TIME_LIMIT_SECONDS} s"))
     }
 
     /// Prepares a program that uses the cluster.
     fn client_command(&self, words: &[&str]) -> Command {
         let (name, value) = self.config_variable();
         let mut command = Command::new("timeout");
-        command.arg(TIME_LIMIT).args(words).env(name, value).current_dir(&self.work);
+        command.arg(TIME_LIMIT_SECONDS.to_string()).args(words);
+        command.env(name, value).current_dir(&self.work);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -123,12 +140,15 @@ impl Submitit {
         is_installed.then(|| Self { python, folder: dir.join("submitit") })
     }
 
-    /// Prepares a program that runs `count` times `true`, as the tasks of one array.
-    pub(super) fn command(&self, cluster: &SlurmCluster, count: usize) -> Command {
+    /// Returns the time in which a program runs `count` times `true`, as the tasks of one array.
+    pub(super) fn time_tasks(&self, cluster: &SlurmCluster, count: usize) -> Result<Duration> {
         let python = self.python.to_string_lossy();
         let mut command = cluster.client_command(&[&python, "-c", SUBMITIT_SCRIPT]);
-        command.arg(count.to_string()).arg(&self.folder);
-        command
+        // Without accounting, submitit warns at each query.
+        let messages = self.folder.with_extension("messages");
+        command.arg(count.to_string()).arg(&self.folder).stderr(File::create(&messages)?);
+        let result = cluster.cancel_after_failure(time_command(&mut command));
+        result.with_context(|| format!("its last message is `{}`", last_line(&messages)))
     }
 }
 

@@ -187,13 +187,17 @@ pub(super) struct ResultTable {
 }
 
 impl ResultTable {
+    /// Adds a line, and reports it immediately: all rows together take many minutes.
     pub(super) fn add(&mut self, line: TableLine) {
+        eprint!("  {}", line.text());
         self.lines.push(line);
     }
 
     /// Adds a note about a row, which appears below the table.
     pub(super) fn add_note(&mut self, row: &'static str, text: impl Into<String>) {
-        self.notes.push((row, text.into()));
+        let text = text.into();
+        eprintln!("  note: {text}");
+        self.notes.push((row, text));
     }
 
     /// Records that a row could not be measured.

@@ -1,7 +1,7 @@
 //! The cost of tasks on a Slurm cluster, next to `sbatch --wait` and submitit, and the load that
 //! their supervision puts on the cluster's controller.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,9 +10,7 @@ use super::Row;
 use crate::bench::Bench;
 use crate::bench::engine;
 use crate::bench::executor_client::ExecutorClient;
-use crate::bench::interleaved_runs::{
-    self, Contender, InterleavedRounds, time_command, time_concurrent_calls,
-};
+use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, with_progress};
 use crate::bench::slurm_cluster::{self, CallCounts, SlurmCluster, Submitit};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
@@ -35,6 +33,14 @@ struct SlurmBench {
     client: ExecutorClient,
     /// `None` if submitit could not be installed.
     submitit: Option<Submitit>,
+}
+
+/// A program that siding is compared with. Its failure ends its own comparison, and not the row.
+#[derive(Debug)]
+struct ReferenceProgram {
+    name: String,
+    /// The error of the first run that failed.
+    failure: RefCell<Option<String>>,
 }
 
 /// The calls of Slurm's commands during a run of siding.
@@ -68,17 +74,21 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
 impl SlurmBench {
     fn measure_count(&self, count: usize, table: &mut ResultTable) -> Result<()> {
         let last_run = Cell::new(CountedRun::default());
+        let sbatch =
+            ReferenceProgram::new(format!("{count} × `sbatch --wait --wrap true &`, `wait`"));
+        let array = ReferenceProgram::new(format!("submitit, one array of {count}"));
+        let own_turn: Contender<'_> = Box::new(|| {
+            let run = self.run_tasks(count)?;
+            let took = run.took;
+            last_run.set(run);
+            Ok(took)
+        });
         let mut turns: Vec<Contender<'_>> = vec![
-            Box::new(|| {
-                let run = self.run_tasks(count)?;
-                let took = run.took;
-                last_run.set(run);
-                Ok(took)
-            }),
-            Box::new(|| time_concurrent_calls(count, || self.cluster.sbatch_command().spawn())),
+            with_progress(format!("{count} tasks of siding"), own_turn),
+            sbatch.contender(|| self.cluster.time_sbatch(count)),
         ];
         if let Some(submitit) = &self.submitit {
-            turns.push(Box::new(|| time_command(&mut submitit.command(&self.cluster, count))));
+            turns.push(array.contender(|| submitit.time_tasks(&self.cluster, count)));
         }
         let rounds = match count {
             1 => InterleavedRounds { warm_up: 1, counted: 3 },
@@ -87,15 +97,15 @@ impl SlurmBench {
         let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
         drop(turns);
         let what = format!("{count} tasks: start until all ended");
-        let references = [
-            format!("{count} × `sbatch --wait --wrap true &`, `wait`"),
-            format!("submitit, one array of {count}"),
-        ];
-        for (name, theirs) in references.iter().zip(times.iter().skip(1)) {
-            table.add(
-                TableLine::new(ROW_NAME, what.as_str(), Unit::Ms, times[0].median())
-                    .with_reference(name.as_str(), theirs.median()),
-            );
+        for (reference, theirs) in [&sbatch, &array].into_iter().zip(times.iter().skip(1)) {
+            let line = TableLine::new(ROW_NAME, what.as_str(), Unit::Ms, times[0].median());
+            match reference.failure.take() {
+                None => table.add(line.with_reference(reference.name.as_str(), theirs.median())),
+                Some(error) => {
+                    table.add(line);
+                    table.add_note(ROW_NAME, format!("{} not measured: {error}", reference.name));
+                }
+            }
         }
         add_queries(count, &last_run.take(), table);
         Ok(())
@@ -107,6 +117,26 @@ impl SlurmBench {
         let calls = self.cluster.call_counts()?.since(&before);
         self.client.wait_until_idle()?;
         Ok(CountedRun { calls, took })
+    }
+}
+
+impl ReferenceProgram {
+    fn new(name: String) -> Self {
+        Self { name, failure: RefCell::new(None) }
+    }
+
+    /// Returns the contender of this program, which is not run again after a failure.
+    fn contender<'a>(&'a self, measure: impl Fn() -> Result<Duration> + 'a) -> Contender<'a> {
+        let run = move || {
+            if self.failure.borrow().is_some() {
+                return Ok(Duration::ZERO);
+            }
+            measure().or_else(|error| {
+                self.failure.replace(Some(format!("{error:#}")));
+                Ok(Duration::ZERO)
+            })
+        };
+        with_progress(self.name.clone(), Box::new(run))
     }
 }
 
@@ -126,4 +156,25 @@ fn add_queries(count: usize, run: &CountedRun, table: &mut ResultTable) {
         run.calls.text()
     );
     table.add_note(ROW_NAME, text);
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn a_reference_that_fails_is_run_once_and_does_not_fail_the_row() {
+        let runs = Cell::new(0);
+        let reference = ReferenceProgram::new("submitit".to_owned());
+        let failing = reference.contender(|| {
+            runs.set(runs.get() + 1);
+            bail!("it took longer than 360 s")
+        });
+        let rounds = InterleavedRounds { warm_up: 1, counted: 3 };
+        let times = interleaved_runs::run_rounds(rounds, &mut [failing]).expect("no failure");
+        assert_eq!((times.len(), runs.get()), (1, 1));
+        assert_eq!(reference.failure.take().as_deref(), Some("it took longer than 360 s"));
+    }
 }

@@ -12,7 +12,9 @@ use crate::bench::Bench;
 use crate::bench::engine;
 use crate::bench::executor_client::ExecutorClient;
 use crate::bench::helper_commands::WRITE_COMMAND;
-use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_concurrent_calls};
+use crate::bench::interleaved_runs::{
+    self, Contender, InterleavedRounds, time_concurrent_calls, with_progress,
+};
 use crate::bench::samples::Samples;
 use crate::bench::ssh_machine::{self, SshMachine};
 use crate::bench::system_info;
@@ -155,28 +157,36 @@ impl SshBench<'_> {
     /// one.
     fn measure_count(&self, count: usize, table: &mut ResultTable) -> Result<()> {
         let added = Cell::new(0);
-        let mut turns: [Contender<'_>; 2] = [
-            Box::new(|| {
-                let before = self.machine.accepted_connections()?;
-                let took = self.client.time_background_tasks(count)?;
-                self.wait_until_idle()?;
-                added.set((self.machine.accepted_connections()? - before).max(added.get()));
-                Ok(took)
-            }),
-            Box::new(|| time_concurrent_calls(count, || self.machine.ssh_command("true").spawn())),
-        ];
-        let pick = |quick, full| self.bench.mode.pick(quick, full);
-        let rounds = match count {
-            1 => InterleavedRounds { warm_up: 2, counted: pick(10, 50) },
-            _ => InterleavedRounds { warm_up: 0, counted: pick(1, 5) },
+        let own_turn: Contender<'_> = Box::new(|| {
+            let before = self.machine.accepted_connections()?;
+            let took = self.client.time_background_tasks(count)?;
+            self.wait_until_idle()?;
+            added.set((self.machine.accepted_connections()? - before).max(added.get()));
+            Ok(took)
+        });
+        let ssh_turn: Contender<'_> =
+            Box::new(|| time_concurrent_calls(count, || self.machine.ssh_command("true").spawn()));
+        let reference = format!("{count} × `ssh remote true &`, `wait`");
+        let mut turns = match count {
+            1 => [own_turn, ssh_turn],
+            _ => [
+                with_progress(format!("{count} tasks of siding"), own_turn),
+                with_progress(reference.clone(), ssh_turn),
+            ],
         };
+        let pick = |quick, full| self.bench.mode.pick(quick, full);
+        let (warm_up, counted) = match count {
+            1 => (2, pick(10, 50)),
+            100 => (0, pick(1, 3)),
+            // One round takes minutes on a machine with two processors.
+            _ => (0, 1),
+        };
+        let rounds = InterleavedRounds { warm_up, counted };
         let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
         let what = format!("{count} tasks: start until all ended");
         table.add(
-            TableLine::new(ROW_NAME, what, Unit::Ms, times[0].median()).with_reference(
-                format!("{count} × `ssh remote true &`, `wait`"),
-                times[1].median(),
-            ),
+            TableLine::new(ROW_NAME, what, Unit::Ms, times[0].median())
+                .with_reference(reference, times[1].median()),
         );
         let connections = 1.0 + added.get() as f64;
         table.add(
