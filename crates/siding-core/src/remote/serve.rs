@@ -29,8 +29,7 @@ use crate::task::launch::IdleShim;
 use crate::task::run::{BaseEnvironment, PreparedTask};
 use crate::task::watch::{TaskWatch, WatchError};
 
-use forward::ForwardedRequests;
-use input::{InputReport, InputWriter};
+use input::InputWriter;
 
 pub(super) use requests::RequestReader;
 
@@ -252,13 +251,17 @@ impl<'r> Follower<'r> {
         };
         let Some(state) = &self.state else { return Ok(false) };
         let (is_closed, is_live) = (state.closed.is_some(), state.is_live());
+        let (shim, is_shim_replaced) = (state.shim, state.takeovers > 0);
         if !self.is_accepted {
             let (at, wall, stdin) = (state.started, state.started_wall, state.spec.stdin);
             self.queue(&RemoteMessage::Accepted { at, wall })?;
             self.is_accepted = true;
             if stdin == StdinMode::Pipe {
-                self.input = Some(InputWriter::new(self.root, self.program, self.watch.id()));
+                self.input = Some(InputWriter::new(self.root, self.program, self.watch.id(), shim));
             }
+        }
+        if is_shim_replaced {
+            self.report_cut_input()?;
         }
         // The journal was read first: when it contains the end, the output is complete.
         self.send_output()?;
@@ -314,18 +317,6 @@ impl<'r> Follower<'r> {
         }
         self.journal_bytes = bytes.len() as u64;
         Ok(records)
-    }
-
-    /// Writes the received input as far as possible, and queues the new position. The first one is
-    /// the stored position, from which the mirror continues.
-    fn write_input(&mut self) -> Result<(), ServeError> {
-        let Some(input) = &mut self.input else { return Ok(()) };
-        let Some(InputReport { position, has_written }) = input.write()? else { return Ok(()) };
-        if has_written && input.take_notification() {
-            // The input may end a stall.
-            self.watch.send(&ShimRequest::InputWritten { by: None })?;
-        }
-        Ok(self.queue(&RemoteMessage::InputPosition(position))?)
     }
 
     /// Sends the output up to its present length. Requests are carried out between its parts.

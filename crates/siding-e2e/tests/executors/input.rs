@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use siding_e2e::fill_pattern::FillPattern;
-use siding_e2e::{ProgramOutput, RunningProgram, eventually, eventually_some};
+use siding_e2e::{Process, ProgramOutput, RunningProgram, eventually, eventually_some};
 
-use crate::local_tasks::{kill_shim, task_id};
+use crate::local_tasks::{kill_process, kill_shim, task_id};
 use crate::ssh_remote::SshRemote;
 use crate::{create_file, numbered_lines, sandbox, wait_for_file_command};
 
@@ -225,6 +225,36 @@ fn the_input_of_a_killed_mirror_ends_with_a_record() {
     }
     create_file(&gate);
     let _done = pipeline.wait();
+}
+
+/// The shim on the other machine had the only descriptor that kept the input open.
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn the_input_of_a_killed_remote_shim_ends_with_a_record() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let [gate, end] = ["go", "end"].map(|name| sandbox.path(name));
+    let source = format!("seq 1 100; {}; seq 101 200", wait_for_file_command(&gate));
+    let text = format!("cat; echo end; {}", wait_for_file_command(&end));
+    let (pipeline, id) = start_pipeline(&remote, &source, &text);
+    let arrived = numbered_lines(100);
+    remote.wait_for_output(&id, arrived.len());
+    let pid = remote.remote_show(&id)["shim_pid"].as_u64().expect("a running task has a shim");
+    let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
+    kill_process(shim);
+    let cut = arrived + "end\n";
+    remote.wait_for_output(&id, cut.len());
+    eventually("the loss is recorded", || {
+        remote.show(&id)["input_loss"] == json!({ "arrived_bytes": cut.len() - "end\n".len() })
+    });
+    // The rest of the source arrives nowhere, and is not taken for a second loss.
+    create_file(&gate);
+    let _done = pipeline.wait();
+    assert_eq!(remote.output(&id), cut);
+    let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
+    let journal = std::fs::read_to_string(journal).expect("the record is kept");
+    assert_eq!(journal.matches("input_lost").count(), 1, "{journal}");
+    create_file(&end);
 }
 
 /// A call that waits for the command says at its end that the input was cut.

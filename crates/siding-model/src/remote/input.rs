@@ -39,7 +39,8 @@ pub enum RemoteInputState {
     /// More bytes can be written.
     Open,
     /// The remote side was killed during a write, so that the number of written bytes is a lower
-    /// bound. The input can only be closed.
+    /// bound; or the remote shim, which kept the input open, was killed, so that the command reads
+    /// an end of file after these bytes. The input can only be closed.
     Uncertain,
     /// The input is closed, or no process reads it.
     Closed,
@@ -268,18 +269,22 @@ impl InputReceiver {
         self.position.state != RemoteInputState::Closed
     }
 
-    /// Handles input bytes that the mirror has sent. Bytes for a closed input are dropped.
+    fn is_open(&self) -> bool {
+        self.position.state == RemoteInputState::Open
+    }
+
+    /// Handles input bytes that the mirror has sent. Bytes that cannot be written, because the input
+    /// is closed or was cut, are dropped: the mirror may have sent them before it learned this.
     ///
     /// # Errors
     ///
     /// [`MisplacedInput`], also for more bytes than the window allows.
     pub fn on_bytes(&mut self, at: u64, bytes: &[u8]) -> Result<(), MisplacedInput> {
-        if !self.is_unclosed() {
+        if !self.is_open() {
             return Ok(());
         }
         let fits = self.pending.len() + bytes.len() <= INPUT_WINDOW_BYTES;
-        let is_writable = self.position.state == RemoteInputState::Open && !self.has_end;
-        if !fits || !is_writable || at != self.received() {
+        if !fits || self.has_end || at != self.received() {
             return Err(MisplacedInput { at, received: self.received() });
         }
         self.pending.extend_from_slice(bytes);
@@ -292,7 +297,7 @@ impl InputReceiver {
     ///
     /// [`MisplacedInput`].
     pub fn on_end(&mut self, at: u64) -> Result<(), MisplacedInput> {
-        if self.is_unclosed() && at != self.received() {
+        if self.is_open() && at != self.received() {
             return Err(MisplacedInput { at, received: self.received() });
         }
         self.has_end = true;
@@ -306,6 +311,18 @@ impl InputReceiver {
     /// Handles that the first `count` pending bytes were written.
     pub fn on_written(&mut self, count: usize) {
         self.position.bytes += self.pending.drain(..count).len() as u64;
+    }
+
+    /// Returns whether the input would be incomplete if it ended now.
+    #[must_use]
+    pub fn is_incomplete(&self) -> bool {
+        self.is_open() && !self.must_close()
+    }
+
+    /// Handles that the input was cut after the written bytes. The mirror has to close it.
+    pub fn on_cut(&mut self) {
+        self.position.state = RemoteInputState::Uncertain;
+        self.pending = Vec::new();
     }
 
     /// Handles that the input was closed, or that no process reads it.
@@ -377,6 +394,25 @@ mod tests {
         let loss = InputAction::RecordLoss { arrived_bytes: 292 };
         assert_eq!(sender.next_action(), Some(loss));
         assert_eq!(sender.next_action(), Some(InputAction::SendEnd { at: 292 }));
+    }
+
+    /// The mirror has sent bytes and the end before it learns of the loss.
+    #[test]
+    fn a_cut_input_drops_what_is_in_transit_and_is_closed_by_its_end() {
+        let mut receiver = InputReceiver::new(open_at(7));
+        assert_eq!(receiver.on_bytes(7, b"abc"), Ok(()));
+        assert!(receiver.is_incomplete());
+        receiver.on_cut();
+        assert_eq!((receiver.position().bytes, receiver.pending()), (7, &b""[..]));
+        assert_eq!(receiver.on_bytes(10, b"d"), Ok(()));
+        assert_eq!(receiver.pending(), b"");
+        assert!(!receiver.must_close() && !receiver.is_incomplete());
+        assert_eq!(receiver.on_end(11), Ok(()));
+        assert!(receiver.must_close());
+
+        let mut complete = InputReceiver::new(open_at(7));
+        assert_eq!(complete.on_end(7), Ok(()));
+        assert!(!complete.is_incomplete(), "only the close is missing");
     }
 
     #[test]

@@ -205,6 +205,9 @@ impl Mirror {
             input.sender.on_position(position, max_bytes);
             input.close_if_unread();
         }
+        // The end of the task may have arrived together with this position, and a loss must be
+        // recorded before it.
+        self.pump_input();
     }
 
     /// Handles the end of the connection: the bytes that were not accepted are sent again.

@@ -8,10 +8,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_model::id::TaskId;
-use siding_model::process::MonotonicMs;
-use siding_model::remote::{InputPosition, InputReceiver, RemoteInputState};
+use siding_model::process::{MonotonicMs, ProcRef};
+use siding_model::protocol::ShimRequest;
+use siding_model::remote::{InputPosition, InputReceiver, RemoteInputState, RemoteMessage};
 
-use super::ServeError;
+use super::{Follower, ServeError};
+use crate::processes::tree;
 use crate::store::task_files::{INPUT_FIFO, INPUT_POSITION_FILE};
 use crate::store::{StateDir, TaskDir};
 use crate::sys::{clock, file};
@@ -23,6 +25,8 @@ use crate::task::watch::WatchError;
 const NOTIFICATION_INTERVAL_MS: u64 = 1_000;
 /// Pause between two attempts to lock the position, in milliseconds.
 const LOCK_RETRY_MS: u64 = 50;
+/// The stored number of begun bytes of an input that was cut: larger than any other.
+const CUT_INPUT: u64 = u64::MAX;
 /// Maximum time for which another connection may keep the position locked, in milliseconds. With a
 /// busy shim, the close of the input lasts up to 10 s; only a stopped process needs longer.
 const MAX_LOCK_WAIT_MS: u64 = 15_000;
@@ -33,6 +37,12 @@ pub(super) struct InputWriter<'r> {
     root: &'r StateDir,
     program: &'r CStr,
     id: TaskId,
+    /// The shim that has started the task, and keeps the input open.
+    shim: ProcRef,
+    /// Whether this shim was killed and replaced, so that the command has read an end of file.
+    is_shim_replaced: bool,
+    /// Whether this shim has ended, and it is not known yet whether the task has ended with it.
+    waits_for_shim: bool,
     receiver: InputReceiver,
     /// The FIFO while bytes wait for space in it. An open write end would keep the input open after
     /// the shim has closed it.
@@ -46,21 +56,51 @@ pub(super) struct InputWriter<'r> {
 
 /// The position that the mirror must receive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct InputReport {
-    pub(super) position: InputPosition,
+struct InputReport {
+    position: InputPosition,
     /// Whether bytes were written since the last report.
-    pub(super) has_written: bool,
+    has_written: bool,
+}
+
+impl Follower<'_> {
+    /// Writes the received input as far as possible, and queues the new position. The first one is
+    /// the stored position, from which the mirror continues.
+    pub(super) fn write_input(&mut self) -> Result<(), ServeError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        let Some(InputReport { position, has_written }) = input.write()? else { return Ok(()) };
+        if has_written && input.take_notification() {
+            // The input may end a stall.
+            self.watch.send(&ShimRequest::InputWritten { by: None })?;
+        }
+        Ok(self.queue(&RemoteMessage::InputPosition(position))?)
+    }
+
+    /// Queues the loss of the input after another shim has taken the task over. It must precede the
+    /// end of the task, after which the mirror records nothing.
+    pub(super) fn report_cut_input(&mut self) -> Result<(), ServeError> {
+        let Some(input) = &mut self.input else { return Ok(()) };
+        input.on_shim_replaced();
+        self.write_input()
+    }
 }
 
 impl<'r> InputWriter<'r> {
-    /// Creates the writer, which continues at the stored position.
-    pub(super) const fn new(root: &'r StateDir, program: &'r CStr, id: TaskId) -> Self {
+    /// Creates the writer, which continues at the stored position. `shim` has started the task.
+    pub(super) const fn new(
+        root: &'r StateDir,
+        program: &'r CStr,
+        id: TaskId,
+        shim: ProcRef,
+    ) -> Self {
         // An input without a FIFO or without a reader stays closed.
         let closed = InputPosition { bytes: 0, state: RemoteInputState::Closed };
         Self {
             root,
             program,
             id,
+            shim,
+            is_shim_replaced: false,
+            waits_for_shim: false,
             receiver: InputReceiver::new(closed),
             fifo: None,
             last_notified: None,
@@ -71,24 +111,40 @@ impl<'r> InputWriter<'r> {
 
     /// Returns whether [`Self::write`] can do something now.
     pub(super) fn is_due(&self) -> bool {
-        self.has_work() && self.fifo.is_none() && self.waits_since.is_none()
+        self.has_work() && self.fifo.is_none() && !self.is_waiting()
+    }
+
+    /// Returns whether only time, and nothing that arrives, ends the present wait.
+    const fn is_waiting(&self) -> bool {
+        self.waits_since.is_some() || self.waits_for_shim
     }
 
     /// Returns whether a position was not reported, or a part of the input or its end not passed on.
     fn has_work(&self) -> bool {
         let is_passed_on = self.receiver.pending().is_empty() && !self.receiver.must_close();
-        self.reported.is_none() || !is_passed_on
+        self.reported.is_none() || !is_passed_on || self.is_cut()
+    }
+
+    /// Returns whether the loss of the rest of the input is still to be stored and reported.
+    fn is_cut(&self) -> bool {
+        self.is_shim_replaced && self.receiver.is_incomplete()
+    }
+
+    /// Handles that another shim has taken the task over. The killed one kept the input open.
+    const fn on_shim_replaced(&mut self) {
+        self.is_shim_replaced = true;
+        self.waits_for_shim = false;
     }
 
     /// Returns the time after which [`Self::write`] must be called again although nothing has
     /// arrived, in milliseconds; `None` if that is not necessary.
     pub(super) fn retry_ms(&self) -> Option<u64> {
-        self.waits_since.map(|_| LOCK_RETRY_MS)
+        self.is_waiting().then_some(LOCK_RETRY_MS)
     }
 
     /// Returns the full FIFO for which bytes wait.
     pub(super) fn full_fifo(&self) -> Option<BorrowedFd<'_>> {
-        let fifo = self.fifo.as_ref().filter(|_| self.waits_since.is_none());
+        let fifo = self.fifo.as_ref().filter(|_| !self.is_waiting());
         fifo.map(AsFd::as_fd)
     }
 
@@ -104,16 +160,14 @@ impl<'r> InputWriter<'r> {
 
     /// Writes the bytes that the FIFO accepts, then closes the input if it has ended. Returns the
     /// position if it has changed, and the stored position once at the beginning.
-    pub(super) fn write(&mut self) -> Result<Option<InputReport>, ServeError> {
+    fn write(&mut self) -> Result<Option<InputReport>, ServeError> {
         if self.reported.is_none() && !self.read_position()? {
             return Ok(None);
         }
-        while !self.receiver.pending().is_empty() && self.write_piece()? {}
-        if self.receiver.pending().is_empty() {
-            self.fifo = None;
-        }
-        if self.receiver.must_close() {
-            self.close()?;
+        if self.is_cut() {
+            self.store_cut()?;
+        } else if !self.waits_for_shim() {
+            self.pass_on()?;
         }
         let position = self.receiver.position();
         let before = self.reported.replace(position);
@@ -124,6 +178,51 @@ impl<'r> InputWriter<'r> {
         let has_written = before.is_some_and(|before| before.bytes < position.bytes);
         let report = InputReport { position, has_written };
         Ok((before != Some(position)).then_some(report))
+    }
+
+    /// Writes the pending bytes as far as possible, then closes the input if it has ended.
+    fn pass_on(&mut self) -> Result<(), ServeError> {
+        while !self.receiver.pending().is_empty() && self.write_piece()? {}
+        if self.receiver.pending().is_empty() {
+            self.fifo = None;
+        }
+        if self.receiver.must_close() {
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a part of the input must wait, because the shim has ended: either the task
+    /// has ended with it, or the shim was killed and the command reads an end of file. The journal
+    /// will tell which.
+    fn waits_for_shim(&mut self) -> bool {
+        let is_needed = !self.is_shim_replaced && self.has_work();
+        self.waits_for_shim = is_needed && !tree::is_alive(self.shim);
+        self.waits_for_shim
+    }
+
+    /// Stores that the input was cut, unless another process has locked the position.
+    fn store_cut(&mut self) -> Result<(), ServeError> {
+        let dir = self.dir()?;
+        match self.lock_position(&dir)? {
+            PositionLock::Held => return Ok(()),
+            // The task has ended meanwhile.
+            PositionLock::Removed => {}
+            PositionLock::Acquired(file) => {
+                self.check_position(&file)?;
+                file.store(self.receiver.position().bytes, CUT_INPUT)?;
+            }
+        }
+        self.fifo = None;
+        self.receiver.on_cut();
+        Ok(())
+    }
+
+    /// Handles that the input has no reader, unless the shim has ended meanwhile.
+    fn on_unread(&mut self) {
+        if !self.waits_for_shim() {
+            self.receiver.on_closed();
+        }
     }
 
     /// Reads the stored position. Returns false while another process has locked it.
@@ -161,7 +260,7 @@ impl<'r> InputWriter<'r> {
     }
 
     /// Returns whether the shim must be notified of input now.
-    pub(super) fn take_notification(&mut self) -> bool {
+    fn take_notification(&mut self) -> bool {
         let now = clock::monotonic_now();
         let is_due = |last: MonotonicMs| now.ms_since(last) >= NOTIFICATION_INTERVAL_MS;
         let notifies = self.last_notified.is_none_or(is_due);
@@ -183,8 +282,8 @@ impl<'r> InputWriter<'r> {
             None => self.open_fifo(&dir)?,
         };
         let (Some(fifo), PositionLock::Acquired(file)) = (fifo, lock) else {
-            self.receiver.on_closed();
-            return Ok(true);
+            self.on_unread();
+            return Ok(false);
         };
         let InputPosition { bytes: from, .. } = self.receiver.position();
         let pending = self.receiver.pending();
@@ -201,8 +300,8 @@ impl<'r> InputWriter<'r> {
             }
             Err(InputError::Closed { .. }) => {
                 file.store(from, from)?;
-                self.receiver.on_closed();
-                Ok(true)
+                self.on_unread();
+                Ok(false)
             }
             Err(error) => Err(error.into()),
         }
