@@ -104,8 +104,12 @@ client() {
 # declared (`config_overrides`), so that many jobs run at the same time. Paths of sockets are below
 # RUN: unix(7) limits them to 107 bytes. A requeued job waits until its credential expires.
 write_slurm_conf() {
-  local port=$1 host node index=0
+  local port=$1 host node index=0 task_plugin=task/none over_memory=OverMemoryKill
   host=$(hostname -s)
+  if [[ -n ${SLURM_MEMORY_GROUPS:-} ]]; then
+    task_plugin=task/cgroup over_memory=NoOverMemoryKill
+    printf '%s\n' CgroupPlugin=cgroup/v1 ConstrainRAMSpace=yes >"$DIR/cgroup.conf"
+  fi
   cat >"$DIR/slurm.conf" <<TEXT
 ClusterName=siding
 SlurmctldHost=$host(127.0.0.1)
@@ -123,7 +127,7 @@ SlurmdPidFile=$DIR/%n.own.pid
 SlurmctldLogFile=$DIR/slurmctld.log
 SlurmdLogFile=$DIR/%n.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin=$task_plugin
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
@@ -132,7 +136,7 @@ SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min_interval=0
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
-JobAcctGatherParams=OverMemoryKill
+JobAcctGatherParams=$over_memory
 AccountingStorageType=accounting_storage/none
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -328,6 +332,12 @@ wait_for_jobs() {
   done
 }
 
+# Removes the empty control groups that slurmd leaves. Another cluster may use them.
+remove_memory_groups() {
+  [[ -e $DIR/cgroup.conf ]] || return 0
+  find "/sys/fs/cgroup/memory/slurm_$1" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+}
+
 # The jobs are cancelled first: a killed job cannot clean up.
 down() {
   local node
@@ -338,6 +348,7 @@ down() {
   for node in "${NODES[@]}"; do
     end_daemon "$node" KILL
     kill_jobs "$node"
+    remove_memory_groups "$node"
   done
   end_daemons
   if [[ $RUN != "$DIR" ]]; then rm -rf "$RUN"; fi
@@ -424,7 +435,8 @@ clear_environment() {
   local name
   for name in $(compgen -e); do
     case $name in
-      SLURM_KILL_WAIT | SLURM_MAX_JOBS | SLURM_MIN_JOB_AGE | SLURM_NODE_TIMEOUT) ;;
+      SLURM_KILL_WAIT | SLURM_MAX_JOBS | SLURM_MEMORY_GROUPS | SLURM_MIN_JOB_AGE) ;;
+      SLURM_NODE_TIMEOUT) ;;
       SLURM* | SBATCH* | SQUEUE* | SINFO* | SCANCEL* | SCONTROL*) unset "$name" ;;
     esac
   done

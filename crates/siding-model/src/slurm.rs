@@ -242,6 +242,28 @@ mod tests {
         }
     }
 
+    /// The names that `job_state_string` of Slurm 22.05 to 25.05 returns.
+    #[test]
+    fn each_state_of_slurm_waits_runs_or_has_ended() {
+        let phases = [
+            (
+                JobPhase::Waiting,
+                "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED SPECIAL_EXIT RESV_DEL_HOLD",
+            ),
+            (JobPhase::Active, "RUNNING SUSPENDED COMPLETING STAGE_OUT RESIZING SIGNALING STOPPED"),
+            (
+                JobPhase::Ended,
+                "COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE \
+                 OUT_OF_MEMORY REVOKED",
+            ),
+        ];
+        for (phase, states) in phases {
+            for state in states.split_whitespace() {
+                assert_eq!(JobState::new(state).phase(), phase, "{state}");
+            }
+        }
+    }
+
     #[test]
     fn any_exit_of_the_whole_tree_may_follow_a_signal() {
         let end = |tree| {

@@ -3,6 +3,7 @@
 //! one: see [`ssh_remote`] and [`slurm_cluster`].
 
 mod connections;
+mod fake_slurm;
 mod fake_ssh;
 mod full_disk;
 mod input;
@@ -19,6 +20,7 @@ mod slurm_ends;
 mod slurm_faults;
 mod slurm_results;
 mod slurm_signals;
+mod slurm_states;
 mod slurm_submission;
 mod ssh_remote;
 mod sync;

@@ -24,8 +24,20 @@ impl<'s> SlurmCluster<'s> {
     /// Starts the daemons and writes the settings.
     #[track_caller]
     pub(crate) fn start(sandbox: &'s Sandbox) -> Self {
+        Self::start_daemons(sandbox, "")
+    }
+
+    /// Like [`Self::start`], for a cluster that limits the memory of jobs with control groups.
+    #[track_caller]
+    pub(crate) fn start_with_memory_groups(sandbox: &'s Sandbox) -> Self {
+        Self::start_daemons(sandbox, "yes")
+    }
+
+    #[track_caller]
+    fn start_daemons(sandbox: &'s Sandbox, memory_groups: &str) -> Self {
         let cluster = Self { sandbox, dir: sandbox.root().join("slurm") };
-        cluster.control("up");
+        let up = cluster.script("up").env("SLURM_MEMORY_GROUPS", memory_groups);
+        let _done = up.run().expect_code(0);
         let program = sandbox.siding_program();
         cluster.write_settings(&format!("program = \"{}\"\n", program.display()));
         cluster

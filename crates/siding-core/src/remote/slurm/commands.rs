@@ -176,8 +176,12 @@ pub(super) fn list_jobs() -> Result<Vec<QueueEntry>, SlurmError> {
 pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
     let mut command = slurm_command("sacct");
     command.args(["-X", "-n", "-P", "--format=State", "-j", job_id]);
-    let text = run(&mut command).ok()?;
-    // After a requeue there is a line for each attempt.
+    last_end(&run(&mut command).ok()?)
+}
+
+/// Returns the state in the last line of sacct if a job has ended in it. After a requeue there is a
+/// line for each attempt.
+fn last_end(text: &str) -> Option<JobState> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new);
     last.filter(|state| state.phase() == JobPhase::Ended)
 }
@@ -187,9 +191,18 @@ pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
 pub(super) fn was_cancelled_in_queue(job_id: &str) -> bool {
     let mut command = slurm_command("scontrol");
     command.args(["show", "job", "--oneliner", job_id]);
-    match run(&mut command) {
+    command.output().is_ok_and(|output| shows_no_waiting_job(&output))
+}
+
+/// Returns whether the output of scontrol for a job that waited shows that it has left the queue.
+fn shows_no_waiting_job(output: &Output) -> bool {
+    match text_of(output) {
         Ok(line) => scontrol_field(&line, "JobState") == Some("CANCELLED"),
-        Err(error) => error.why.contains("Invalid job id"),
+        // An unknown element of a known array is reported on the standard output.
+        Err(error) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            error.why.contains("Invalid job id") || text.trim_end().ends_with(" not found")
+        }
     }
 }
 
@@ -222,12 +235,40 @@ mod tests {
 
     use super::*;
 
+    fn output(code: i32, stdout: &str, stderr: &str) -> Output {
+        let status = ExitStatus::from_raw(code << 8);
+        Output { status, stdout: stdout.as_bytes().to_vec(), stderr: stderr.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn a_cancelled_job_or_element_has_left_the_queue() {
+        let unknown = "slurm_load_jobs error: Invalid job id specified\n";
+        assert!(shows_no_waiting_job(&output(1, "", unknown)));
+        assert!(shows_no_waiting_job(&output(1, "Job 143_3 not found\n\n", "")));
+        assert!(shows_no_waiting_job(&output(0, "JobId=7 JobState=CANCELLED Reason=None\n", "")));
+        assert!(!shows_no_waiting_job(&output(0, "JobId=7 JobState=PENDING Reason=None\n", "")));
+        let silent =
+            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n";
+        assert!(
+            !shows_no_waiting_job(&output(1, "", silent))
+                && !shows_no_waiting_job(&output(124, "", ""))
+        );
+    }
+
+    #[test]
+    fn the_accounting_tells_the_end_of_the_last_attempt() {
+        let end = |text| last_end(text).map(|state| state.as_str().to_owned());
+        assert_eq!(end("PREEMPTED\nOUT_OF_MEMORY\n\n").as_deref(), Some("OUT_OF_MEMORY"));
+        assert_eq!(end("CANCELLED by 1000\n").as_deref(), Some("CANCELLED"));
+        assert_eq!(end("BOOT_FAIL\n").as_deref(), Some("BOOT_FAIL"));
+        // The database has missed the end, or does not know the job.
+        assert_eq!((end("NODE_FAIL\nRUNNING\n"), end("")), (None, None));
+    }
+
     #[test]
     fn a_command_without_an_answer_may_have_been_carried_out() {
         let fails = |code: i32, message: &str| {
-            let status = ExitStatus::from_raw(code << 8);
-            let output = Output { status, stdout: Vec::new(), stderr: message.as_bytes().to_vec() };
-            text_of(&output).expect_err("it failed").is_ambiguous
+            text_of(&output(code, "", message)).expect_err("it failed").is_ambiguous
         };
         assert!(fails(124, "") && fails(137, "") && fails(1, "Socket timed out on send/recv"));
         assert!(!fails(1, "Invalid partition name specified"));
