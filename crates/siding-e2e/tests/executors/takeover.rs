@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use serde_json::json;
-use siding_e2e::{Process, eventually, eventually_some, processes};
+use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
+use siding_model::process::{BootId, ProcRef};
+use siding_model::record::{self, Record};
 
 use crate::fake_ssh::FakeSsh;
 use crate::local_tasks::{kill_shim, show_task, siding_processes};
@@ -92,6 +94,52 @@ fn killed_mirror_of_an_unreachable_task_is_replaced() {
     create_file(&gate);
     assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 4}));
     assert_eq!(remote.output(&id), "one\ntwo\n");
+}
+
+/// Edits the journal of a task whose mirror is dead, as if this machine had been restarted since: the
+/// first record names another boot, and a shim whose pid and start time now belong to `process`.
+#[track_caller]
+fn set_other_boot(sandbox: &Sandbox, id: &str, process: Process) {
+    let path = sandbox.state_dir().join("tasks").join(id).join("journal");
+    let bytes = std::fs::read(&path).expect("the journal can be read");
+    let end = bytes.iter().position(|byte| *byte == b'\n').expect("a complete record");
+    let (seq, mut first) = record::parse_line(&bytes[..end]).expect("a valid record line");
+    let Record::Accepted(accepted) = &mut first else { panic!("another first record") };
+    accepted.boot = BootId("00000000-0000-0000-0000-000000000000".to_owned());
+    let pid = process.pid.try_into().expect("a process number");
+    accepted.shim = ProcRef { pid, start_ticks: process.start };
+    let mut changed = Vec::new();
+    record::write_line(&mut changed, seq, &first);
+    changed.extend_from_slice(&bytes[end + 1..]);
+    std::fs::write(&path, changed).expect("test file");
+}
+
+/// The new mirror uses the recorded destination and variables, and starts without a process of the
+/// earlier boot.
+#[test]
+#[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
+fn a_task_has_its_true_outcome_after_a_restart_of_this_machine() {
+    let sandbox = sandbox();
+    let remote = SshRemote::start(&sandbox);
+    let unrelated = sandbox.host("sleep", &["1000"]).spawn();
+    for ends_before in [true, false] {
+        let gate = sandbox.path(if ends_before { "before" } else { "after" });
+        let id = start_gated_task(&remote, &gate);
+        kill_shim(&sandbox, &id);
+        set_other_boot(&sandbox, &id, unrelated.process());
+        if ends_before {
+            create_file(&gate);
+            eventually("it has ended there", || !remote.remote_show(&id)["outcome"].is_null());
+        }
+        let _repaired = sandbox.siding(&["ps"]).run().expect_code(0);
+        create_file(&gate);
+        assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 4}));
+        assert_eq!(remote.output(&id), "one\ntwo\n");
+        assert_eq!(remote.show(&id)["rescues"], 1);
+    }
+    assert!(unrelated.process().is_alive(), "a pid of another boot was signaled");
+    unrelated.process().kill();
+    let _done = unrelated.wait();
 }
 
 /// ssh connects while the task is recorded, and receives the request only after that.
