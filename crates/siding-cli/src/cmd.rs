@@ -31,6 +31,7 @@ mod ps;
 mod reap;
 mod record;
 mod release;
+mod remote_call;
 pub(crate) mod report;
 mod rm;
 mod run;

@@ -20,6 +20,7 @@ use siding_model::notice::Coverage;
 use siding_model::size::{Bytes, size_in_words};
 use siding_model::text::decode_colors;
 
+use super::remote_call::RemoteCall;
 use crate::caller;
 use crate::context::{self, LAST_TASK, Task};
 use crate::failure::Failure;
@@ -94,6 +95,8 @@ pub(crate) struct Args {
     /// Print to the terminal, without a pager
     #[arg(long)]
     no_pager: bool,
+    #[command(flatten)]
+    remote: RemoteCall,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -131,6 +134,9 @@ struct ReadStart {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(code) = self.remote.run()? {
+            return Ok(code);
+        }
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, self.json)?;
         let consumer = context::current_session();

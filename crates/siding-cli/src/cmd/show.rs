@@ -14,6 +14,7 @@ use siding_model::task_view::TaskView;
 use siding_model::text::cut_tail;
 use siding_terminal::full_screen_text;
 
+use super::remote_call::RemoteCall;
 use crate::context::{self, LAST_TASK, Task};
 use crate::exit;
 use crate::failure::Failure;
@@ -39,6 +40,8 @@ pub(crate) struct Args {
     /// Tasks: ids, unique prefixes, names, or `@` for the last one
     #[arg(value_name = "ID", default_value = LAST_TASK)]
     ids: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteCall,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,6 +49,9 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(code) = self.remote.run()? {
+            return Ok(code);
+        }
         let root = context::open_state_dir()?;
         let settings = context::load_valid_settings();
         let max = settings.output_max_bytes.to_usize();

@@ -18,6 +18,7 @@ use siding_model::task_view::TaskView;
 use siding_model::text::{one_line, wrap_message};
 
 use super::ps;
+use super::remote_call::RemoteCall;
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
@@ -45,13 +46,14 @@ Examples:
   siding stop                   stop nothing; list the running tasks
   siding stop --all             stop every task
   siding stop --all --session S stop the tasks of one session
-  siding stop --grace 0s b-4k7q kill immediately")]
+  siding stop --grace 0s b-4k7q kill immediately
+  siding stop --on build b-4k7q stop a task of another machine")]
 pub(crate) struct Args {
     /// Tasks: ids, unique prefixes, names, or `@` for the last one
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Stop every running task
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long, conflicts_with_all = ["ids", "on"])]
     all: bool,
     /// With --all: only the tasks of this session and of its subagents
     #[arg(long, requires = "all", value_name = "ID")]
@@ -62,6 +64,8 @@ pub(crate) struct Args {
     /// Termination signal (default: the task's own signal)
     #[arg(short, long, value_name = "SIGNAL")]
     signal: Option<Signal>,
+    #[command(flatten)]
+    remote: RemoteCall,
     /// Print the tasks as JSON: an object for one id, otherwise a list
     #[arg(long)]
     json: bool,
@@ -69,6 +73,9 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(code) = self.remote.run()? {
+            return Ok(code);
+        }
         let root = context::open_state_dir()?;
         if !self.all && self.ids.is_empty() {
             return report_missing_id(&root);

@@ -23,6 +23,7 @@ use siding_model::text::one_line;
 use siding_model::wait::{BadCondition, Condition, Quantifier, WaitDetail, WaitVerdict};
 use siding_terminal::TerminalCondition;
 
+use super::remote_call::RemoteCall;
 use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
@@ -86,6 +87,8 @@ pub(crate) struct Args {
     /// Maximum wait (default: wait_bound, 4h)
     #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     timeout: Option<Duration>,
+    #[command(flatten)]
+    remote: RemoteCall,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -152,6 +155,9 @@ pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String>
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(code) = self.remote.run()? {
+            return Ok(code);
+        }
         let root = context::open_state_dir()?;
         let settings = load_bounded_settings(self.timeout)?;
         let bound = settings.as_ref().map_or(Duration::ZERO, |settings| settings.wait_bound);

@@ -4,6 +4,7 @@
 //! siding never handles a password: `BatchMode` makes ssh fail instead of asking for one.
 
 use std::ffi::OsString;
+use std::io::{self, BufRead};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
@@ -123,6 +124,22 @@ pub fn answer(output: &[u8]) -> &[u8] {
         rest = after;
     }
     &[]
+}
+
+/// Reads the output of a [`query_command`] up to its [`answer`]. Returns false if there is none.
+///
+/// # Errors
+///
+/// The I/O error of the reader.
+pub fn skip_to_answer(output: &mut impl BufRead) -> io::Result<bool> {
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line)? > 0 {
+        if line.strip_suffix(b"\n") == Some(ANSWER_LINE.as_bytes()) {
+            return Ok(true);
+        }
+        line.clear();
+    }
+    Ok(false)
 }
 
 /// Returns the script that runs siding with these arguments, or prints that it is missing.
@@ -365,6 +382,10 @@ mod tests {
         assert!(message.starts_with(b"{\"say\":\"missing\""), "{text}");
         assert_eq!(answer(format!("Welcome!\n\n{text}").as_bytes()), message);
         assert_eq!(answer(b"Welcome!\nno shell"), b"");
+        let streamed = format!("Welcome!\n\n{text}");
+        let mut rest = streamed.as_bytes();
+        assert!(skip_to_answer(&mut rest).expect("memory") && rest == message);
+        assert!(!skip_to_answer(&mut &b"Welcome!\nno shell"[..]).expect("memory"));
     }
 
     #[test]

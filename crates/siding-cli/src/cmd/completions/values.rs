@@ -239,7 +239,15 @@ mod tests {
         );
         assert_eq!(
             with_kind(ValueKind::Executors),
-            ["siding run on", "siding ps on", "siding executors names"]
+            [
+                "siding run on",
+                "siding ps on",
+                "siding show on",
+                "siding output on",
+                "siding wait on",
+                "siding stop on",
+                "siding executors names"
+            ]
         );
         for path in ["run session", "ps session", "session close id", "agent resume"] {
             let path = format!("siding {path}");
