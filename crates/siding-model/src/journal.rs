@@ -112,6 +112,10 @@ pub struct TaskState {
     pub last_input: Option<MonotonicMs>,
     /// Number of recorded takeovers.
     pub takeovers: u32,
+    /// The time limit of the task's job in milliseconds, if the cluster has raised it.
+    pub raised_job_limit_ms: Option<u64>,
+    /// The reason why the cluster did not raise that limit for the present deadline. Untrusted.
+    pub job_limit_refusal: Option<String>,
     /// The connection to the remote task; `None` for a task that runs on this machine.
     pub remote: Option<RemoteState>,
     /// The terminal of the task; `None` for a task without one.
@@ -179,6 +183,8 @@ impl TaskState {
             ready: None,
             last_input: None,
             takeovers: 0,
+            raised_job_limit_ms: None,
+            job_limit_refusal: None,
             next_seq: 1,
         }
     }
@@ -297,11 +303,11 @@ impl TaskState {
                     remote.pending_stop = None;
                 }
             }
+            TaskEvent::Extended { job_limit, .. } => self.apply_job_limit(job_limit),
             TaskEvent::TreeEmpty
             | TaskEvent::DeadlinePassed
             | TaskEvent::LimitPassed { .. }
             | TaskEvent::GraceOver
-            | TaskEvent::Extended { .. }
             | TaskEvent::Placed { .. }
             | TaskEvent::Swept { .. }
             | TaskEvent::Released { .. }

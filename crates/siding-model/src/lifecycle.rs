@@ -30,7 +30,7 @@ use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 use crate::spec::{OnLeaderExit, TaskSpec};
 
-pub use event::{LifecycleEffect, TaskEvent, TreeLiveness};
+pub use event::{JobLimitAnswer, LifecycleEffect, TaskEvent, TreeLiveness};
 pub use phase::{Phase, StopIntent, StopReason};
 
 /// The parts of a task's specification that affect its lifecycle.

@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::Evidence;
+use crate::lifecycle::JobLimitAnswer;
 use crate::limits::PeakUsage;
 use crate::outcome::BackgroundReason;
 use crate::record::Record;
@@ -77,6 +78,10 @@ pub enum ShimRequest {
         /// Name of the requester, for the journal; `None` from an older client.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// The answer of the cluster about the time limit of the task's job. Only the siding on the
+        /// submitting machine sets it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job_limit: Option<JobLimitAnswer>,
     },
     /// Report that a client wrote to the task's input, which may end the stall.
     InputWritten {

@@ -264,7 +264,8 @@ fn extend(
         state.lifecycle.deadline().map_or(0, |deadline| deadline.ms_since(state.started))
     };
     let to_ms = deadline(&before).saturating_add(by_ms);
-    let request = ShimRequest::Extend { to_ms, by_ms: Some(by_ms), by: Some(REQUESTER.to_owned()) };
+    let by = Some(REQUESTER.to_owned());
+    let request = ShimRequest::Extend { to_ms, by_ms: Some(by_ms), by, job_limit: None };
     if !watch.request(&request, SHIM_ANSWER_TIMEOUT_MS)? {
         return Ok(ActResult::Failed(format!("{id} has ended already")));
     }

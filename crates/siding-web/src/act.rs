@@ -166,6 +166,7 @@ fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError>
         to_ms: set_ms.saturating_add(by_ms),
         by_ms: Some(by_ms),
         by: Some(REQUESTER.to_owned()),
+        job_limit: None,
     };
     require_done(id, request_shim(&mut watch, &request)?)
 }

@@ -12,12 +12,15 @@ use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, Settings};
+use siding_model::text::one_line;
 
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
+/// Maximum width of the reason why the time limit of a job was not raised, in columns.
+const REASON_COLUMNS: usize = 200;
 /// The name under which the journal records the requester, as for a stop.
 const REQUESTER: &str = "user";
 
@@ -27,7 +30,8 @@ const REQUESTER: &str = "user";
 /// time during which the system is awake. A deadline cannot be later than the cap
 /// (max_elapsed_hard_cap) that was set when the task started. A later deadline is cut to the cap,
 /// and the output says so. A task has no deadline while a person waits for it in the foreground,
-/// unless `siding run --timeout` has set one.
+/// unless `siding run --timeout` has set one. If the job of a task in Slurm would end before the new
+/// deadline, siding asks Slurm for a longer time limit, and prints a refusal.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -113,7 +117,7 @@ fn refusal(id: TaskId, why: &str) -> Failure {
 }
 
 /// The result of a request to change a deadline. The `_ms` fields count from the task's start.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct DeadlineChange {
     started: MonotonicMs,
     before_ms: u64,
@@ -122,6 +126,8 @@ struct DeadlineChange {
     cap_ms: u64,
     /// The time limit of the task's job; `None` without a known one.
     job_limit_ms: Option<u64>,
+    /// The reason why the cluster has not raised this limit; `None` if it was not asked, or has.
+    job_limit_refusal: Option<String>,
     /// The cap in the task's specification, which counts from the same time as the deadline.
     cap_setting: Duration,
 }
@@ -135,6 +141,7 @@ impl DeadlineChange {
             requested_ms: wanted,
             cap_ms: after.lifecycle.cap().ms_since(after.started),
             job_limit_ms: after.job_limit().map(|limit| limit.ms_since(after.started)),
+            job_limit_refusal: after.job_limit_refusal.clone(),
             cap_setting: Duration::from_millis(after.spec.cap_ms),
         }
     }
@@ -162,9 +169,13 @@ impl DeadlineChange {
         }
         if let Some(limit) = self.job_limit_ms.filter(|limit| *limit < self.after_ms) {
             let limit = human(limit);
+            let why = self.job_limit_refusal.as_deref();
+            let why = why.map(|why| format!(" ({})", one_line(why, REASON_COLUMNS)));
             text.push_str(&format!(
                 "; the cluster still ends the job {limit} after its start, at its time limit, which \
-                 only an operator of the cluster can raise"
+                 only an operator of the cluster can raise{}; for a later task, `--time` requests a \
+                 longer one",
+                why.unwrap_or_default()
             ));
         }
         text
@@ -183,6 +194,7 @@ mod tests {
             requested_ms: wanted_s * 1000,
             cap_ms: cap_s * 1000,
             job_limit_ms: None,
+            job_limit_refusal: None,
             cap_setting: Duration::from_secs(cap_s),
         };
         let id = "b-4k7q0n2m8x5t".parse().expect("an id");
@@ -218,13 +230,15 @@ mod tests {
             requested_ms: 3_600_000,
             cap_ms: 14_400_000,
             job_limit_ms: Some(1_920_000),
+            job_limit_refusal: Some("Access/permission denied".to_owned()),
             cap_setting: Duration::from_secs(14_400),
         };
         let id = "b-4k7q0n2m8x5t".parse().expect("an id");
         let format =
             |moved: DeadlineChange| moved.format_change(id, MonotonicMs(0), &Settings::default());
-        let text = format(moved);
+        let text = format(moved.clone());
         assert!(text.contains("still ends the job 32m after its start"), "{text}");
+        assert!(text.contains("can raise (Access/permission denied); for a later"), "{text}");
         moved.job_limit_ms = Some(7_200_000);
         assert!(!format(moved).contains("the job"));
     }

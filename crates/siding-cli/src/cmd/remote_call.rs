@@ -1,7 +1,7 @@
 //! Calls about tasks of another machine, which the siding there carries out: a task that another
 //! machine has sent there has no mirror on this one.
 
-use std::io::{self, BufRead, BufReader, IsTerminal as _};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 

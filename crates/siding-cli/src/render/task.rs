@@ -132,7 +132,7 @@ impl TaskScreen {
             let left = format_duration(std::time::Duration::from_secs(left.as_secs()));
             let at = self.zone.format(at);
             let effect = if is_job_limit {
-                "the cluster ends the job then, at its time limit"
+                "the cluster ends the job then, at its time limit; `siding extend` asks it for more"
             } else {
                 "the task is ended then; `siding extend` moves this time"
             };

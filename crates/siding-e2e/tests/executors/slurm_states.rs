@@ -7,8 +7,8 @@ use siding_e2e::Sandbox;
 
 use crate::fake_slurm::FakeSlurm;
 use crate::local_tasks::{task_id, wait_for_outcome};
-use crate::sandbox;
 use crate::slurm_cluster::SlurmCluster;
+use crate::{create_file, sandbox, wait_for_file_command};
 
 /// The directory of the control groups that Slurm 22.05 can use without systemd.
 const MEMORY_GROUPS: &str = "/sys/fs/cgroup/memory";
@@ -96,4 +96,41 @@ fn a_job_above_its_memory_ends_with_a_limit_on_a_cluster_with_control_groups() {
     let text = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo ${#x}";
     let outcome = run_job(&cluster, &fake, &["--memory", "60M"], text);
     assert_eq!(outcome, json!({"kind": "limit", "which": "memory"}));
+}
+
+/// The user of the cluster of the tests is its operator.
+#[test]
+#[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
+fn an_extension_raises_the_time_limit_of_the_job_or_tells_why_it_does_not() {
+    let sandbox = sandbox();
+    let cluster = SlurmCluster::start(&sandbox);
+    let fake = FakeSlurm::new(&sandbox);
+    let gate = sandbox.path("go");
+    let text = format!("echo one; {}", wait_for_file_command(&gate));
+    let started = fake.in_path(cluster.run(&["--background"], &text)).run().expect_code(0);
+    let id = task_id(&started);
+    cluster.wait_for_output(&id, "one\n".len());
+    // The text is wrapped at the width of the output.
+    let words = |args: &[&str]| {
+        let text = sandbox.siding(args).run().expect_code(0).stdout_text();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let extend = |to: &str| words(&["extend", &id, "--to", to]);
+    let text = extend("31m");
+    assert!(!text.contains("ends the job"), "the job lasts longer: {text}");
+    let text = extend("1h");
+    assert!(!text.contains("ends the job"), "{text}");
+    assert_eq!(cluster.job_field(&id, "%l").as_deref(), Some("1:02:00"));
+
+    let script = "[ \"$1\" != update ] || { echo 'Access/permission denied' >&2; exit 1; }\n\
+                  exec scontrol \"$@\"";
+    fake.write("scontrol", script);
+    let text = extend("2h");
+    for part in ["now 2h after its start", "ends the job 1h 2m", "Access/permission denied"] {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+    let text = words(&["show", &id]);
+    assert!(text.contains("the cluster ends the job then, at its time limit"), "{text}");
+    create_file(&gate);
+    assert_eq!(wait_for_outcome(&sandbox, &id), json!({"kind": "exited", "code": 0}));
 }

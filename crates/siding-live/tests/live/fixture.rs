@@ -97,7 +97,8 @@ impl StateFixture {
     /// deadline.
     pub(crate) fn extend_task(&mut self, id: TaskId, by_ms: u64) {
         let deadline = MonotonicMs(DEADLINE_MS + 1 + by_ms);
-        self.append(id, event(3, TaskEvent::Extended { deadline, by: Some("web".to_owned()) }));
+        let (by, job_limit) = (Some("web".to_owned()), None);
+        self.append(id, event(3, TaskEvent::Extended { deadline, by, job_limit }));
     }
 
     /// Records that a running task waits for an answer.

@@ -1,16 +1,36 @@
 //! The time limit of a task's job in a cluster, next to the deadline of the task.
 
 use super::TaskState;
+use crate::executor::SlurmOptions;
+use crate::lifecycle::JobLimitAnswer;
 use crate::process::MonotonicMs;
 
 impl TaskState {
-    /// Returns the time at which the cluster ends the job, by the time limit that was requested. The
-    /// cluster checks time limits about every half minute. `None` without a cluster, while the job
+    /// Returns the present time limit of the job with these options, in milliseconds after its start;
+    /// `None` if an argument of sbatch sets it.
+    #[must_use]
+    pub fn job_limit_ms(&self, options: &SlurmOptions) -> Option<u64> {
+        let requested = || options.time_limit_ms(self.spec.deadline_ms, self.spec.grace_ms);
+        self.raised_job_limit_ms.or_else(requested)
+    }
+
+    /// Stores the answer of the cluster to an extension; `None` if it was not asked.
+    pub(super) fn apply_job_limit(&mut self, answer: Option<JobLimitAnswer>) {
+        self.job_limit_refusal = None;
+        match answer {
+            Some(JobLimitAnswer::Raised(limit_ms)) => self.raised_job_limit_ms = Some(limit_ms),
+            Some(JobLimitAnswer::Refused(why)) => self.job_limit_refusal = Some(why),
+            None => {}
+        }
+    }
+
+    /// Returns the time at which the cluster ends the job, by the time limit that was requested or
+    /// raised later by `siding extend`. The cluster checks time limits about every half minute. `None` without a cluster, while the job
     /// waits, after the end, and if an argument of sbatch sets the limit.
     #[must_use]
     pub fn job_limit(&self) -> Option<MonotonicMs> {
         let options = self.spec.executor.as_ref()?.slurm.as_ref()?;
-        let limit_ms = options.time_limit_ms(self.spec.deadline_ms, self.spec.grace_ms)?;
+        let limit_ms = self.job_limit_ms(options)?;
         let has_started = self.remote.as_ref().is_some_and(|remote| remote.clock.is_some());
         (has_started && !self.lifecycle.is_ended()).then(|| self.started.plus_ms(limit_ms))
     }
@@ -82,10 +102,19 @@ mod tests {
         let mut state = running_job(None, false);
         assert_eq!((state.job_limit(), state.effective_deadline()), (after(32), after(30)));
         let deadline = STARTED.plus_ms(60 * MINUTE_MS);
-        let moved = TaskEvent::Extended { deadline, by: None };
+        let refused = Some(JobLimitAnswer::Refused("Access/permission denied".to_owned()));
+        let moved = TaskEvent::Extended { deadline, by: None, job_limit: refused };
         state.apply(Record::Event { at: STARTED, event: moved }).expect("it has a deadline");
         assert_eq!(state.lifecycle.deadline(), Some(deadline));
         assert_eq!(state.effective_deadline(), after(32), "the limit of the job stays");
+        assert_eq!(state.job_limit_refusal.as_deref(), Some("Access/permission denied"));
+
+        let deadline = STARTED.plus_ms(90 * MINUTE_MS);
+        let job_limit = Some(JobLimitAnswer::Raised(92 * MINUTE_MS));
+        let moved = TaskEvent::Extended { deadline, by: None, job_limit };
+        state.apply(Record::Event { at: STARTED, event: moved }).expect("it has a deadline");
+        assert_eq!((state.job_limit(), state.effective_deadline()), (after(92), after(90)));
+        assert_eq!(state.job_limit_refusal, None);
 
         assert_eq!(running_job(Some(5), false).effective_deadline(), after(5));
     }

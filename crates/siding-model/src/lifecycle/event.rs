@@ -16,6 +16,16 @@ pub enum TreeLiveness {
     Alive,
 }
 
+/// The answer of a cluster that was asked for a longer time limit of a task's job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobLimitAnswer {
+    /// The limit is now this number of milliseconds after the start.
+    Raised(u64),
+    /// The limit stays, for this reason in the words of the cluster, which are untrusted.
+    Refused(String),
+}
+
 /// An event in the life of a task, serialized as in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -75,6 +85,10 @@ pub enum TaskEvent {
         /// Name of the requester; `None` in journals of older builds, which ignore the field.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+        /// The answer of the cluster if the deadline exceeds the time limit of the task's job; `None`
+        /// if it was not asked. Older builds ignore the field.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        job_limit: Option<JobLimitAnswer>,
     },
     /// The task was moved to the background.
     Placed {

@@ -130,8 +130,8 @@ fn local_event(clock: RemoteClock, event: TaskEvent) -> TaskEvent {
         TaskEvent::Spawned { leader } => {
             TaskEvent::Spawned { leader: LeaderRef::Unidentified { pid: leader.pid() } }
         }
-        TaskEvent::Extended { deadline, by } => {
-            TaskEvent::Extended { deadline: clock.to_local(deadline), by }
+        TaskEvent::Extended { deadline, by, job_limit } => {
+            TaskEvent::Extended { deadline: clock.to_local(deadline), by, job_limit }
         }
         TaskEvent::SpawnFailed { .. }
         | TaskEvent::LeaderEnded { .. }

@@ -44,7 +44,11 @@ fn first_format_fixtures() -> Vec<Fixture> {
                 event_record(1_000, TaskEvent::Placed { why: BackgroundReason::Budget }),
                 event_record(
                     2_000,
-                    TaskEvent::Extended { deadline: STARTED.plus_ms(90_000), by: None },
+                    TaskEvent::Extended {
+                        deadline: STARTED.plus_ms(90_000),
+                        by: None,
+                        job_limit: None,
+                    },
                 ),
                 event_record(90_001, TaskEvent::DeadlinePassed),
                 event_record(95_002, TaskEvent::GraceOver),

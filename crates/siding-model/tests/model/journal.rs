@@ -104,8 +104,12 @@ pub(crate) fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
     for step in &history.steps {
         now = now.plus_ms(step.wait_ms);
         let event = match &step.action {
-            StepAction::Deliver(TaskEvent::Extended { deadline, by }) => {
-                TaskEvent::Extended { deadline: STARTED.plus_ms(deadline.0), by: by.clone() }
+            StepAction::Deliver(TaskEvent::Extended { deadline, by, job_limit }) => {
+                TaskEvent::Extended {
+                    deadline: STARTED.plus_ms(deadline.0),
+                    by: by.clone(),
+                    job_limit: job_limit.clone(),
+                }
             }
             StepAction::Deliver(event) => event.clone(),
             StepAction::SleepUntilTimer => {

@@ -162,7 +162,11 @@ fn a_deadline_from_the_background_counts_from_the_move() {
     assert_eq!((life.deadline(), life.wake_at(), life.due_event(late)), (None, None, None));
     assert_eq!(life.step(&TaskEvent::DeadlinePassed, late).0, life);
     assert_eq!(
-        life.step(&TaskEvent::Extended { deadline: late.plus_ms(1), by: None }, late).0,
+        life.step(
+            &TaskEvent::Extended { deadline: late.plus_ms(1), by: None, job_limit: None },
+            late
+        )
+        .0,
         life
     );
 
@@ -224,7 +228,7 @@ fn maximum_values_do_not_overflow() {
         TaskSpec { deadline_ms: most, cap_ms: most, grace_ms: most, ..sample_records::task_spec() };
     let mut life = Lifecycle::new(&spec, MonotonicMs(most - 1));
     let events = [
-        TaskEvent::Extended { deadline: MonotonicMs(most), by: None },
+        TaskEvent::Extended { deadline: MonotonicMs(most), by: None, job_limit: None },
         TaskEvent::Spawned { leader: sample_records::LEADER },
         TaskEvent::StopAsked { by: "user".to_owned(), grace_ms: Some(most), signal: None },
         TaskEvent::GraceOver,

@@ -92,7 +92,10 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
     assert_eq!(seqs_and_kinds(&lingering), [(2, NoticeKind::Lingering)]);
     let moved = [
         &records[..],
-        &[event_record(30, TaskEvent::Extended { deadline: MonotonicMs(1_090_000), by: None })],
+        &[event_record(
+            30,
+            TaskEvent::Extended { deadline: MonotonicMs(1_090_000), by: None, job_limit: None },
+        )],
     ]
     .concat();
     assert_eq!(
@@ -223,7 +226,11 @@ fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
 
     let moved = event_record(
         790_000,
-        TaskEvent::Extended { deadline: sample_records::STARTED.plus_ms(1_800_000), by: None },
+        TaskEvent::Extended {
+            deadline: sample_records::STARTED.plus_ms(1_800_000),
+            by: None,
+            job_limit: None,
+        },
     );
     let moved = [&near[..], &[moved]].concat();
     assert_eq!(seqs_and_kinds(&read_notices_with_format(spec.clone(), &moved)), []);
@@ -292,7 +299,7 @@ fn a_deadline_notice_is_due_once_per_deadline() {
     assert_eq!(due(spec.clone(), &rescue), None, "recorded for the next shim, too");
     let moved = |ms| {
         let deadline = sample_records::STARTED.plus_ms(ms);
-        event_record(790_000, TaskEvent::Extended { deadline, by: None })
+        event_record(790_000, TaskEvent::Extended { deadline, by: None, job_limit: None })
     };
     let extended = [expiring_record(780_000, 900_000), moved(1_800_000)];
     assert_eq!(due(spec.clone(), &extended), after(1_680_000), "another deadline");

@@ -57,7 +57,11 @@ pub(crate) fn any_event() -> impl Strategy<Value = TaskEvent> {
         2 => Just(TaskEvent::DeadlinePassed),
         2 => any_limit().prop_map(|limit_kind| TaskEvent::LimitPassed { limit_kind }),
         2 => Just(TaskEvent::GraceOver),
-        2 => (0..250_u64).prop_map(|at| TaskEvent::Extended { deadline: MonotonicMs(at), by: None }),
+        2 => (0..250_u64).prop_map(|at| TaskEvent::Extended {
+            deadline: MonotonicMs(at),
+            by: None,
+            job_limit: None,
+        }),
         2 => any_background_reason().prop_map(|why| TaskEvent::Placed { why }),
         2 => (0..2_u32).prop_map(|survivors| TaskEvent::Swept { survivors }),
         1 => "[r-t]".prop_map(|by| TaskEvent::Released { by }),

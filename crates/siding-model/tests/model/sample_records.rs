@@ -221,7 +221,11 @@ pub(crate) fn full_journal() -> Vec<Record> {
         event_record(1_000, TaskEvent::Placed { why: BackgroundReason::Budget }),
         event_record(
             2_000,
-            TaskEvent::Extended { deadline: STARTED.plus_ms(90_000), by: Some("web".to_owned()) },
+            TaskEvent::Extended {
+                deadline: STARTED.plus_ms(90_000),
+                by: Some("web".to_owned()),
+                job_limit: None,
+            },
         ),
         Record::OutputLost {
             at: STARTED.plus_ms(2_500),

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use siding_model::lifecycle::JobLimitAnswer;
 use siding_model::limits::PeakUsage;
 use siding_model::outcome::BackgroundReason;
 use siding_model::process::MonotonicMs;
@@ -24,8 +25,13 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Stop { by: by.clone(), grace_ms: Some(u64::MAX), signal: Some(Signal::INT) },
         ShimRequest::Stop { by: by.clone(), grace_ms: None, signal: None },
         ShimRequest::Release { by: by.clone() },
-        ShimRequest::Extend { to_ms: 1, by_ms: None, by: None },
-        ShimRequest::Extend { to_ms: 1, by_ms: Some(2), by: Some(by.clone()) },
+        ShimRequest::Extend { to_ms: 1, by_ms: None, by: None, job_limit: None },
+        ShimRequest::Extend {
+            to_ms: 1,
+            by_ms: Some(2),
+            by: Some(by.clone()),
+            job_limit: Some(JobLimitAnswer::Refused("denied".to_owned())),
+        },
         ShimRequest::InputWritten { by: None },
         ShimRequest::InputWritten { by: Some(by.clone()) },
         ShimRequest::CloseStdin { by: None },

@@ -1,6 +1,6 @@
 //! The requests of clients: how each is carried out, and when it is refused.
 
-use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::lifecycle::{JobLimitAnswer, Phase, TaskEvent};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
 use super::TaskSupervisor;
@@ -21,7 +21,9 @@ impl TaskSupervisor {
                 self.handle_event(&TaskEvent::Placed { why });
                 ShimMessage::Done
             }
-            ShimRequest::Extend { to_ms, by_ms, by } => self.extend(to_ms, by_ms, by),
+            ShimRequest::Extend { to_ms, by_ms, by, job_limit } => {
+                self.extend(to_ms, by_ms, by, job_limit)
+            }
             ShimRequest::Release { by } => self.release(by),
             ShimRequest::InputWritten { by } => {
                 self.on_input_written(by);
@@ -87,14 +89,20 @@ impl TaskSupervisor {
 
     /// Moves the deadline. A request for the deadline that the task already has succeeds, so that a
     /// client can repeat a request with `to_ms`; each request with `by_ms` adds to the deadline.
-    fn extend(&mut self, to_ms: u64, by_ms: Option<u64>, by: Option<String>) -> ShimMessage {
+    fn extend(
+        &mut self,
+        to_ms: u64,
+        by_ms: Option<u64>,
+        by: Option<String>,
+        job_limit: Option<JobLimitAnswer>,
+    ) -> ShimMessage {
         let before = self.task.state().lifecycle.deadline();
         let deadline = match by_ms {
             // Without a deadline the lifecycle refuses any other one, so the value has no effect.
             Some(more) => before.unwrap_or_default().plus_ms(more),
             None => self.task.state().started.plus_ms(to_ms),
         };
-        if self.handle_event(&TaskEvent::Extended { deadline, by })
+        if self.handle_event(&TaskEvent::Extended { deadline, by, job_limit })
             || before == Some(deadline.min(self.task.state().lifecycle.cap()))
         {
             return ShimMessage::Done;

@@ -21,6 +21,9 @@ use super::node::JOB_ARGUMENT;
 /// Arguments of timeout(1): SIGTERM after 20 s, and SIGKILL 2 s later.
 const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 
+/// The same for a command for whose answer a person waits: SIGTERM after 5 s.
+const SHORT_TIME_LIMIT: [&str; 2] = ["--kill-after=1", "5"];
+
 /// The exit codes of timeout(1) for a command that has exceeded its time, and for one that it had to
 /// kill then.
 const TIMEOUT_EXIT_CODES: [i32; 2] = [124, 137];
@@ -40,8 +43,12 @@ pub(super) struct SlurmError {
 
 /// Returns a command of Slurm with a time limit.
 pub(in super::super) fn slurm_command(program: &str) -> Command {
+    limited_command(TIME_LIMIT, program)
+}
+
+fn limited_command(time_limit: [&str; 2], program: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(TIME_LIMIT).arg(program).stdin(Stdio::null());
+    command.args(time_limit).arg(program).stdin(Stdio::null());
     remove_job_variables(&mut command);
     command
 }
@@ -211,6 +218,16 @@ pub(super) fn cancel(job_id: &str) -> Result<(), SlurmError> {
     let mut command = slurm_command("scancel");
     command.arg(job_id);
     run(&mut command).map(drop)
+}
+
+/// Sets the time limit of a job. Slurm lets only its operators raise the limit of a running job.
+/// Returns the reason if the limit was not set, in the words of Slurm.
+pub(super) fn set_time_limit(job_id: &str, minutes: u64) -> Result<(), String> {
+    let mut command = limited_command(SHORT_TIME_LIMIT, "scontrol");
+    command.args(["update", &format!("JobId={job_id}"), &format!("TimeLimit={minutes}")]);
+    run(&mut command).map(drop).map_err(|error| {
+        if error.is_ambiguous { "the controller has not answered".to_owned() } else { error.why }
+    })
 }
 
 /// Returns the command that serves requests on the node of a running job, with pipes as its

@@ -12,6 +12,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use siding_model::id::TaskId;
 use siding_model::mirror::{JobEnd, JobStatus};
 use siding_model::process::{MonotonicMs, UnixMs};
+use siding_model::protocol::ShimMessage;
 use siding_model::remote::{JobRequest, RemoteMessage, RemotePosition};
 use siding_model::slurm::{CANCEL_REQUESTER, CLUSTER_REQUESTER, JobPhase, JobState};
 use siding_model::wait::LongWaitBackoff;
@@ -74,6 +75,8 @@ pub(in super::super) struct JobFollower<'r> {
     /// The last status that was sent.
     status: Option<JobStatus>,
     node_link: Option<NodeLink>,
+    /// The responses of the node that were not sent yet.
+    responses: Vec<(u64, ShimMessage)>,
     /// The last count of the elements of the job's array; `None` until this job was added.
     collected: Option<CollectedElements>,
     /// The time at which the job is canceled: its node has not carried out a stop by then, or an
@@ -129,6 +132,7 @@ impl<'r> JobFollower<'r> {
             missing_since: None,
             status: None,
             node_link: None,
+            responses: Vec::new(),
             collected: None,
             cancel_at: None,
             was_cancelled_in_queue: false,
@@ -152,6 +156,7 @@ impl<'r> JobFollower<'r> {
         }
         loop {
             let mut observation = self.observe_files()?;
+            self.send_responses()?;
             // A recorded end follows the whole output, whose copy a request may have interrupted.
             let has_more = observation == Observation::Changed && self.recorded_end.is_some();
             if observation != Observation::Finished && !has_more {
@@ -443,7 +448,7 @@ impl<'r> JobFollower<'r> {
             self.next_query = now;
         }
         if has_responses {
-            self.pass_responses()?;
+            self.receive_responses()?;
         }
         if has_requests && !self.requests.receive()? {
             return Ok(false);

@@ -86,7 +86,7 @@ impl MirrorMachine {
                 actions.push(MirrorAction::Record(vec![counted]));
                 lifecycle = lifecycle.with_deadline_from(now);
                 let by = Some(CLUSTER_REQUESTER.to_owned());
-                let moved = TaskEvent::Extended { deadline: now, by };
+                let moved = TaskEvent::Extended { deadline: now, by, job_limit: None };
                 let why = "the time limit of the job passed".to_owned();
                 (vec![moved, TaskEvent::DeadlinePassed], why)
             }

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use siding_model::executor::SlurmOptions;
+use siding_model::lifecycle::JobLimitAnswer;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{ForwardedRequest, RemoteMessage};
 use siding_model::wait::LongWaitBackoff;
@@ -46,11 +48,39 @@ impl JobFollower<'_> {
             let wait_ms = grace_ms.unwrap_or(own_grace_ms).saturating_add(STOP_OVERHEAD_MS);
             self.cancel_at = Some(clock::monotonic_now().plus_ms(wait_ms));
         }
-        let forwarded = self.connect_to_node().and_then(|link| link.forward(forwarded));
+        let request = self.with_job_limit(request);
+        let forwarded = self.connect_to_node().and_then(|link| link.forward(number, &request));
         match forwarded {
             Ok(()) => Ok(()),
             Err(error) => self.on_link_failed(number, &error.to_string(), is_stop),
         }
+    }
+
+    /// Adds the answer of the cluster to a request for a deadline after the time limit of the job.
+    fn with_job_limit(&self, request: ShimRequest) -> ShimRequest {
+        let ShimRequest::Extend { to_ms, by_ms, by, .. } = request else { return request };
+        let job_limit = self.raise_job_limit(to_ms, by_ms);
+        ShimRequest::Extend { to_ms, by_ms, by, job_limit }
+    }
+
+    /// Asks the cluster for a longer time limit if the job would end before the requested deadline;
+    /// `None` if that is not necessary, or the limit or the deadline is not known.
+    fn raise_job_limit(&self, to_ms: u64, by_ms: Option<u64>) -> Option<JobLimitAnswer> {
+        const MINUTE_MS: u64 = 60_000;
+        let state = self.copy.state.as_ref()?;
+        let before_ms = state.lifecycle.deadline()?.ms_since(state.started);
+        let cap_ms = state.lifecycle.cap().ms_since(state.started);
+        let wanted_ms = by_ms.map_or(to_ms, |more| before_ms.saturating_add(more)).min(cap_ms);
+        if wanted_ms <= state.job_limit_ms(&self.request.options)? {
+            return None;
+        }
+        // The limit that a new job with this deadline would have.
+        let limit_ms = SlurmOptions::default().time_limit_ms(wanted_ms, state.spec.grace_ms)?;
+        let set = commands::set_time_limit(&self.srun_job_id()?, limit_ms / MINUTE_MS);
+        Some(match set {
+            Ok(()) => JobLimitAnswer::Raised(limit_ms),
+            Err(why) => JobLimitAnswer::Refused(why),
+        })
     }
 
     fn connect_to_node(&mut self) -> io::Result<&mut NodeLink> {
@@ -65,16 +95,17 @@ impl JobFollower<'_> {
         Ok(self.node_link.insert(link))
     }
 
-    /// Passes the responses of the node on.
-    pub(super) fn pass_responses(&mut self) -> Result<(), ServeError> {
+    /// Sends the responses that were received before the files were read: a client that has its
+    /// response expects the record of its request.
+    pub(super) fn send_responses(&mut self) -> io::Result<()> {
+        let responses = std::mem::take(&mut self.responses);
+        responses.into_iter().try_for_each(|(number, message)| send(&response(number, message)))
+    }
+
+    /// Receives the responses of the node.
+    pub(super) fn receive_responses(&mut self) -> Result<(), ServeError> {
         let Some(link) = &mut self.node_link else { return Ok(()) };
-        let mut messages = Vec::new();
-        let is_open = link.receive(&mut messages).unwrap_or(false);
-        // The response to typed keys comes before the output that follows them.
-        self.backoff = LongWaitBackoff::new(clock::monotonic_now());
-        for (number, message) in messages {
-            send(&response(number, message))?;
-        }
+        let is_open = link.receive(&mut self.responses).unwrap_or(false);
         if !is_open && let Some(link) = self.node_link.take() {
             let (pending, why) = link.close();
             let why = why.unwrap_or_else(|| "srun ended".to_owned());
