@@ -67,7 +67,7 @@ impl Args {
         let wanted_ms = self.requested_deadline_ms(&before);
         let by_ms = self.more.map(to_millis);
         let by = Some(REQUESTER.to_owned());
-        let request = ShimRequest::Extend { to_ms: wanted_ms, by_ms, by };
+        let request = ShimRequest::Extend { to_ms: wanted_ms, by_ms, by, job_limit: None };
         let moved = match watch.request(&request, SHIM_ANSWER_TIMEOUT_MS) {
             Err(WatchError::Ask { source: ShimRequestError::Refused { why }, .. }) => {
                 return Err(refusal(id, &why));

@@ -29,6 +29,7 @@ use crate::task::launch::IdleShim;
 use crate::task::run::{BaseEnvironment, PreparedTask};
 use crate::task::watch::{TaskWatch, WatchError};
 
+use forward::ForwardedRequests;
 use input::InputWriter;
 
 pub(super) use requests::RequestReader;

@@ -48,8 +48,9 @@ impl JobFollower<'_> {
             let wait_ms = grace_ms.unwrap_or(own_grace_ms).saturating_add(STOP_OVERHEAD_MS);
             self.cancel_at = Some(clock::monotonic_now().plus_ms(wait_ms));
         }
-        let request = self.with_job_limit(request);
-        let forwarded = self.connect_to_node().and_then(|link| link.forward(number, &request));
+        let request = self.with_job_limit(forwarded.request);
+        let forwarded = ForwardedRequest { request, ..forwarded };
+        let forwarded = self.connect_to_node().and_then(|link| link.forward(forwarded));
         match forwarded {
             Ok(()) => Ok(()),
             Err(error) => self.on_link_failed(number, &error.to_string(), is_stop),
@@ -106,6 +107,8 @@ impl JobFollower<'_> {
     pub(super) fn receive_responses(&mut self) -> Result<(), ServeError> {
         let Some(link) = &mut self.node_link else { return Ok(()) };
         let is_open = link.receive(&mut self.responses).unwrap_or(false);
+        // The response to typed keys comes before the output that follows them.
+        self.backoff = LongWaitBackoff::new(clock::monotonic_now());
         if !is_open && let Some(link) = self.node_link.take() {
             let (pending, why) = link.close();
             let why = why.unwrap_or_else(|| "srun ended".to_owned());
