@@ -22,11 +22,16 @@ use siding_model::text::one_line;
 use siding_terminal::LiveTerminalError;
 
 use crate::exit;
-use crate::{stderr, terminal};
+use crate::{caller, stderr, terminal};
 
 /// The hint for a state directory in a place that cannot be used.
 pub(crate) const OTHER_STATE_DIR_HINT: &str =
     "set SIDING_STATE_DIR to a directory that you can write";
+
+/// The hint for a command that its host runs in a sandbox.
+pub(crate) const SANDBOX_HINT: &str = "this command runs in the sandbox of its host, in which siding \
+     can start nothing; siding's MCP tool `run` starts commands outside, and siding supervises the \
+     host's own background commands";
 
 /// The lead of clap's messages about mistakes.
 const CLAP_LEAD: &str = "error:";
@@ -121,7 +126,7 @@ impl From<StoreError> for Failure {
 
 fn io_error_hint(kind: ErrorKind) -> Option<&'static str> {
     if matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
-        Some(OTHER_STATE_DIR_HINT)
+        Some(if caller::is_in_host_sandbox() { SANDBOX_HINT } else { OTHER_STATE_DIR_HINT })
     } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         Some(
             "free some space, or set SIDING_STATE_DIR to a directory on another disk; \
@@ -142,7 +147,7 @@ macro_rules! from_errors {
     };
 }
 
-from_errors!(AdoptError, RecoverError, SessionError, SettingsError, SyncError);
+from_errors!(AdoptError, RecoverError, SettingsError, SyncError);
 
 impl From<NoticesError> for Failure {
     fn from(error: NoticesError) -> Self {
@@ -200,6 +205,18 @@ impl From<LiveTerminalError> for Failure {
     }
 }
 
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        if let SessionError::Ended { id, .. } | SessionError::Elsewhere { id } = &error
+            && caller::is_in_host_sandbox()
+        {
+            return Self::new(format!("the owner of session `{id}` is not visible from here"))
+                .with_hint(SANDBOX_HINT);
+        }
+        Self::new(error)
+    }
+}
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
@@ -214,8 +231,14 @@ impl From<RunError> for Failure {
                 let hint = error.advice();
                 Self::new(error).with_hint(hint)
             }
-            error @ RunError::NotStarted { .. } => Self::new(error)
-                .with_hint("no process was left running; `siding doctor` checks this machine"),
+            error @ RunError::NotStarted { .. } => {
+                let hint = if caller::is_in_host_sandbox() {
+                    SANDBOX_HINT
+                } else {
+                    "no process was left running; `siding doctor` checks this machine"
+                };
+                Self::new(error).with_hint(hint)
+            }
             error @ (RunError::SessionName(_)
             | RunError::Id(_)
             | RunError::NulByte { .. }

@@ -59,11 +59,20 @@ pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String
         .map_err(|why| describe_type_error::<T>(&given, &why.to_string()))
 }
 
-/// Drops null arguments, and accepts the singular name of a list: `id` where the schema has only
-/// `ids`.
+/// Drops null arguments, and accepts two names that the schema does not have: `task_id`, as results
+/// name it, in place of `id`, and the singular name of a list, such as `id` in place of `ids`.
 fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Map<String, Value> {
     let given = given.into_iter().filter(|(_, value)| !value.is_null());
     let mut named: Map<String, Value> = given.collect();
+    for (in_results, name) in [("task_id", "id"), ("task_id", "ids"), ("task_ids", "ids")] {
+        if fields.contains_key(name)
+            && !fields.contains_key(in_results)
+            && !named.contains_key(name)
+            && let Some(value) = named.remove(in_results)
+        {
+            named.insert(name.to_owned(), value);
+        }
+    }
     for (name, field) in fields {
         if field["type"] == "array"
             && let Some(one) = name.strip_suffix('s')
@@ -270,6 +279,24 @@ mod tests {
         for part in parts {
             assert!(why.contains(part), "no {part} in {why}");
         }
+    }
+
+    #[test]
+    fn an_id_may_have_the_name_that_results_give_it() {
+        #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+        struct One {
+            id: String,
+        }
+        #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+        struct Several {
+            ids: Vec<String>,
+        }
+        assert_eq!(parse(json!({ "task_id": "b" })), Ok(One { id: "b".into() }));
+        let several = Several { ids: vec!["b".into()] };
+        assert_eq!(parse(json!({ "task_id": "b" })), Ok(several));
+        assert_eq!(parse(json!({ "task_ids": ["b"] })), Ok(Several { ids: vec!["b".into()] }));
+        assert!(parse::<One>(json!({ "id": "a", "task_id": "b" })).is_err(), "one of them is lost");
+        assert_refused(json!({ "path": "a", "task_id": "b" }), &["unknown argument `task_id`"]);
     }
 
     #[test]

@@ -215,3 +215,20 @@ fn a_stall_is_not_recorded_again_after_takeover() {
     assert_eq!(show_task(&sandbox, &id)["attention"]["verdict"], "waiting");
     stop_all(&sandbox);
 }
+
+/// Whoever types into a terminal sees that the program waits again. This wait is a stall only after
+/// `stall_after`, although the kernel proves it after four seconds.
+#[test]
+fn the_next_question_of_a_dialog_is_reported_after_the_usual_silence() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--pty"], "6s", "while read -r x; do echo got $x; done");
+    let typed = ["keys", &id, "one", "Enter", "--wait-for", "screen:got one"];
+    let _typed = sandbox.siding(&typed).run().expect_code(0);
+    let stalls = eventually_some("the wait is recorded", || {
+        Some(read_stalls(&sandbox, &id)).filter(|stalls| !stalls.is_empty())
+    });
+    assert_eq!(stalls[0]["evidence"]["verdict"], "input_wait", "{stalls:?}");
+    let silent_ms = stalls[0]["evidence"]["silent_ms"].as_u64().expect("a number");
+    assert!(silent_ms >= 6_000, "{stalls:?}");
+    stop_all(&sandbox);
+}
