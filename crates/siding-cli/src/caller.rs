@@ -24,18 +24,6 @@ const AGENT_VARIABLES: [&str; 9] = [
     "OPENCODE",
 ];
 
-/// Variables that hosts set for commands in their sandbox: Claude Code the first one, Codex the
-/// others.
-const SANDBOX_VARIABLES: [&str; 3] =
-    ["SANDBOX_RUNTIME", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"];
-
-/// Returns whether a host runs this command in its sandbox. Such a sandbox typically refuses Unix
-/// sockets, hides the processes of the host, and makes the state directory read-only, so that no
-/// task can be started.
-pub(crate) fn is_in_host_sandbox() -> bool {
-    SANDBOX_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|set| !set.is_empty()))
-}
-
 /// Returns whether a person at a terminal runs this command: a standard stream is a terminal, no
 /// agent has set a variable of [`AGENT_VARIABLES`], and `assistant_mode` is not `on`. In a pipeline
 /// of a person (`siding run -- make | less`), at least standard error is a terminal.

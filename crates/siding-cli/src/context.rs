@@ -24,8 +24,8 @@ use siding_model::settings::Settings;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use crate::failure::{Failure, OTHER_STATE_DIR_HINT, SANDBOX_HINT};
-use crate::{caller, stderr, stdout};
+use crate::failure::{Failure, OTHER_STATE_DIR_HINT};
+use crate::{host_sandbox, stderr, stdout};
 
 /// The argument that refers to the task that was started last, in the session of `SIDING_SESSION`
 /// if that is set. It is also the default of commands that only read.
@@ -92,8 +92,8 @@ fn state_dir_failure(path: &Path, is_named: bool, error: StoreError) -> Failure 
     let path = path.display();
     let failure = Failure::new(format!("the state directory `{path}` cannot be used: {why}"));
     let is_refused = matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-    if is_refused && caller::is_in_host_sandbox() {
-        return failure.with_hint(SANDBOX_HINT);
+    if is_refused && host_sandbox::contains_this_call() {
+        return failure.with_hint(host_sandbox::HINT);
     }
     // Another directory does not help against other errors, such as too many open files.
     let is_wrong_place = matches!(

@@ -22,16 +22,11 @@ use siding_model::text::one_line;
 use siding_terminal::LiveTerminalError;
 
 use crate::exit;
-use crate::{caller, stderr, terminal};
+use crate::{host_sandbox, stderr, terminal};
 
 /// The hint for a state directory in a place that cannot be used.
 pub(crate) const OTHER_STATE_DIR_HINT: &str =
     "set SIDING_STATE_DIR to a directory that you can write";
-
-/// The hint for a command that its host runs in a sandbox.
-pub(crate) const SANDBOX_HINT: &str = "this command runs in the sandbox of its host, in which siding \
-     can start nothing; siding's MCP tool `run` starts commands outside, and siding supervises the \
-     host's own background commands";
 
 /// The lead of clap's messages about mistakes.
 const CLAP_LEAD: &str = "error:";
@@ -126,7 +121,11 @@ impl From<StoreError> for Failure {
 
 fn io_error_hint(kind: ErrorKind) -> Option<&'static str> {
     if matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
-        Some(if caller::is_in_host_sandbox() { SANDBOX_HINT } else { OTHER_STATE_DIR_HINT })
+        Some(if host_sandbox::contains_this_call() {
+            host_sandbox::HINT
+        } else {
+            OTHER_STATE_DIR_HINT
+        })
     } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         Some(
             "free some space, or set SIDING_STATE_DIR to a directory on another disk; \
@@ -208,10 +207,10 @@ impl From<LiveTerminalError> for Failure {
 impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         if let SessionError::Ended { id, .. } | SessionError::Elsewhere { id } = &error
-            && caller::is_in_host_sandbox()
+            && host_sandbox::contains_this_call()
         {
             return Self::new(format!("the owner of session `{id}` is not visible from here"))
-                .with_hint(SANDBOX_HINT);
+                .with_hint(host_sandbox::HINT);
         }
         Self::new(error)
     }
@@ -232,8 +231,8 @@ impl From<RunError> for Failure {
                 Self::new(error).with_hint(hint)
             }
             error @ RunError::NotStarted { .. } => {
-                let hint = if caller::is_in_host_sandbox() {
-                    SANDBOX_HINT
+                let hint = if host_sandbox::contains_this_call() {
+                    host_sandbox::HINT
                 } else {
                     "no process was left running; `siding doctor` checks this machine"
                 };

@@ -19,6 +19,7 @@ mod context;
 mod exit;
 mod failure;
 mod guard_rules;
+mod host_sandbox;
 mod hyperlink;
 mod install;
 mod key_reader;

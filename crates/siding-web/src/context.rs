@@ -11,7 +11,7 @@ use siding_model::terminal::TerminalUser;
 use crate::access::Credential;
 use crate::feed::Feed;
 use crate::openapi::SchemaSource;
-use crate::typing::TypingPages;
+use crate::typing_pages::TypingPages;
 
 /// The state that all handlers share.
 pub(crate) struct WebContext {

@@ -29,6 +29,7 @@ mod search;
 mod server;
 mod sign_in;
 mod typing;
+mod typing_pages;
 
 pub use openapi::SchemaSource;
 pub use server::{TOKEN_VARIABLE, WebError, WebMessage, WebOptions, serve};

@@ -21,7 +21,8 @@ use crate::openapi::SchemaSource;
 use crate::query::Query;
 use crate::route::{METRICS_PATH, Route, RouteError, StreamRoute};
 use crate::sign_in::{SIGN_IN_PATH, SignIn};
-use crate::typing::{self, TypingPages};
+use crate::typing;
+use crate::typing_pages::TypingPages;
 use crate::{act, api, assets, event_stream, page, response};
 
 /// The environment variable that may hold the token for programs.

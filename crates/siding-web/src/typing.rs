@@ -5,9 +5,8 @@
 //! A browser types as a person if a person has started the server. A program with the token types as
 //! an agent, whose keys are refused while a person has the terminal or a program asks for a secret.
 
-use std::collections::HashMap;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use http::{Response, StatusCode};
@@ -23,6 +22,7 @@ use crate::body_fields::BodyFields;
 use crate::context::WebContext;
 use crate::response::json;
 use crate::route::TerminalAct;
+use crate::typing_pages::{TypingPage, TypingRequest};
 
 /// Maximum number of pages that type at the same time.
 const MAX_TYPING_PAGES: usize = 32;
@@ -31,26 +31,6 @@ const MAX_PAGE_NAME_BYTES: usize = 32;
 /// The error about a body without a secret. It quotes nothing of the body, which may be a secret.
 const NO_SECRET_FIELD: &str =
     "the body must be an object with the string `secret` and nothing else";
-
-/// The pages that type at present, each with the way to the thread of its connection.
-#[derive(Debug, Default)]
-pub(crate) struct TypingPages(Mutex<HashMap<TypingPage, Sender<TypingRequest>>>);
-
-/// A page that types.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct TypingPage {
-    task: TaskId,
-    /// The name that the page has chosen; empty for a program.
-    name: String,
-    is_person: bool,
-}
-
-/// Keys that a page types.
-#[derive(Debug)]
-struct TypingRequest {
-    keys: Vec<KeyInput>,
-    answer: SyncSender<Result<(), ActError>>,
-}
 
 impl From<LiveTerminalError> for ActError {
     fn from(error: LiveTerminalError) -> Self {
@@ -105,9 +85,10 @@ fn type_keys(
     let keys = parse_keys(&fields).map_err(ActError::bad_request)?;
     let page = parse_page(&fields, id, user).map_err(ActError::bad_request)?;
     let typed = send_keys(context, &page, keys)?;
-    typed.recv().unwrap_or_else(|_| {
-        Err(ActError::conflict("the server failed, so the keys may not have been typed"))
-    })
+    let typed = typed.recv().map_err(|_| {
+        ActError::conflict("the server failed, so the keys may not have been typed")
+    })?;
+    typed.map_err(ActError::from)
 }
 
 /// Returns the keys in a body.
@@ -150,7 +131,7 @@ fn send_keys(
     context: &Arc<WebContext>,
     page: &TypingPage,
     keys: Vec<KeyInput>,
-) -> Result<Receiver<Result<(), ActError>>, ActError> {
+) -> Result<Receiver<Result<(), LiveTerminalError>>, ActError> {
     let (answer, typed) = mpsc::sync_channel(1);
     let mut request = TypingRequest { keys, answer };
     let mut pages = context.typing.lock();
@@ -194,7 +175,7 @@ fn serve_page(context: &WebContext, page: &TypingPage, requests: &Receiver<Typin
         if !matches!(result, Ok(()) | Err(LiveTerminalError::Key(_))) {
             connection = None;
         }
-        let _peer_gone = request.answer.send(result.map_err(ActError::from));
+        let _peer_gone = request.answer.send(result);
     }
 }
 
@@ -261,32 +242,6 @@ fn return_terminal(
     // The thread of the page types what it has received, and ends.
     context.typing.lock().remove(&page);
     Ok(())
-}
-
-impl TypingPages {
-    /// Removes a page that has not typed for a while. Returns keys that have arrived meanwhile, with
-    /// which the page continues.
-    fn end_idle_page(
-        &self,
-        page: &TypingPage,
-        requests: &Receiver<TypingRequest>,
-    ) -> Option<TypingRequest> {
-        // Keys are sent while this lock is held, so none are lost in between.
-        let mut pages = self.lock();
-        match requests.try_recv() {
-            Ok(request) => Some(request),
-            Err(mpsc::TryRecvError::Empty) => {
-                pages.remove(page);
-                None
-            }
-            // Another thread may serve the page by now.
-            Err(mpsc::TryRecvError::Disconnected) => None,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<TypingPage, Sender<TypingRequest>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
