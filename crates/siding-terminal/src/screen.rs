@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use siding_model::fnv::Fnv1a;
-use siding_model::terminal::{InputModes, MouseMode, TerminalSize};
+use siding_model::terminal::{InputModes, MouseMode, ScreenHash, TerminalSize};
 use siding_model::text::CharStyle;
 
 use crate::interpreter::{ControlState, Interpreter, REPLACEMENT_STAND_IN};
@@ -175,6 +175,14 @@ impl Screen {
         let hash = Fnv1a::default().with_bytes(facts.as_bytes());
         let with_row = |hash: Fnv1a, row: &str| hash.with_bytes(row.as_bytes()).with_bytes(b"\n");
         self.rows().fold(hash, with_row).to_hex()
+    }
+
+    /// Returns the first digits of the hash, by which a caller may name the screen.
+    #[must_use]
+    pub fn short_hash(&self) -> String {
+        let mut hash = self.content_hash();
+        hash.truncate(ScreenHash::MIN_DIGITS);
+        hash
     }
 
     /// Returns bytes that show this screen on a terminal of the same size, and set its modes so

@@ -96,9 +96,12 @@ impl From<&TaskView> for TaskSummary {
 /// The fields of `run`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunDetails {
-    /// The task of the command; omitted when no task was started.
+    /// The task of the command; omitted when no task was started, and with `task_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
+    /// Id of the running task, in place of `task`, if `output` is the screen of its terminal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) task_id: Option<TaskId>,
     /// The task that already runs the same command; present if the call therefore started no task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicate_of: Option<TaskId>,
@@ -189,19 +192,13 @@ pub(crate) struct ScreenDetails {
     pub(crate) waits_for: Option<AwaitedInput>,
 }
 
-/// The fields of `keys`.
+/// The fields of `keys`. A model calls it for each step of a dialog, so there is no field for what
+/// the call or the message says: the task, and the input that it waits for.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct KeysDetails {
-    /// Id of the task.
-    pub(crate) task_id: TaskId,
-    /// End of the wait: `met`, `timeout` or `ended`; omitted if nothing was typed.
+    /// `timeout` or `ended` if the condition was not met; omitted otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) wait: Option<&'static str>,
-    /// Hash of the screen, for `since_hash` and `if_screen`.
-    pub(crate) hash: String,
-    /// Input that the task waits for; omitted if it waits for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) waits_for: Option<AwaitedInput>,
 }
 
 /// Returns the fields of a tool's answer as a JSON object.

@@ -91,7 +91,7 @@ pub fn answer_with_output(
     }
     answer.lines.extend(passed_limits(&view, snapshot));
     let (task, output_truncated) = (Some(TaskSummary::from(&view)), excerpt.truncated);
-    let details = RunDetails { task, duplicate_of: None, output_truncated };
+    let details = RunDetails { task, task_id: None, duplicate_of: None, output_truncated };
     answer.details = structured::to_fields(&details);
     answer.output = Some(excerpt.text);
     Ok(answer)
@@ -115,8 +115,8 @@ fn answer_with_screen(
     let id = view.task_id;
     answer.lines.push(shown.describe_with_tools(id, context.dialect));
     answer.lines.extend(passed_limits(view, snapshot));
-    let task = Some(TaskSummary::from(view));
-    let details = RunDetails { task, duplicate_of: None, output_truncated: false };
+    let details =
+        RunDetails { task: None, task_id: Some(id), duplicate_of: None, output_truncated: false };
     answer.details = structured::to_fields(&details);
     answer.output = Some(format_screen(&shown.screen));
     context.shown_screens.record(id, shown.screen.content_hash());

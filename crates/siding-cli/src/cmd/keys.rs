@@ -115,7 +115,8 @@ impl Args {
                 screen,
             })?;
         } else if end.is_some() {
-            out::print(&format!("{}\n", format_changes(&before, &after).trim_end()))?;
+            let changes = format_changes(&before, &after, &keys);
+            out::print(&format!("{changes}hash {}\n", after.short_hash()))?;
         }
         Ok(ExitCode::from(match end {
             None | Some(TerminalWaitEnd::Met) => 0,

@@ -40,6 +40,22 @@ fn ctrl_d_ends_the_input() {
     assert!(task.output().ends_with("status=0\r\n"), "{:?}", task.output());
 }
 
+/// A step of a dialog is shown by its new rows, without the echo, and by the hash for the next step.
+#[test]
+fn a_step_shows_only_what_is_new() {
+    let sandbox = sandbox();
+    let text = "echo hello; read -p 'name? ' name; read -p 'age? ' age; echo \"$name: $age\"";
+    let task = TerminalTask::start(&sandbox, text);
+    task.wait_for("input");
+    let done = task.keys_call(&["Ada", "Enter", "--wait-for", "input"]).run().expect_code(0);
+    let shown = done.stdout_text();
+    let hash = shown.strip_prefix("…\nage? ▮\nhash ").expect("the new row and a hash").trim_end();
+    assert_eq!(hash.len(), 8, "{shown:?}");
+    task.type_keys(&["--if-screen", hash, "36", "Enter"]);
+    assert_eq!(task.wait_outcome()["code"], 0);
+    assert!(task.output().ends_with("Ada: 36\r\n"), "{:?}", task.output());
+}
+
 /// Keys that are meant for another screen are refused, and nothing of them reaches the program.
 #[test]
 fn keys_for_a_changed_screen_are_refused() {

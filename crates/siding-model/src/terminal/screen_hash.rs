@@ -4,9 +4,6 @@ use std::str::FromStr;
 
 /// Number of digits of a whole hash.
 const HASH_DIGITS: usize = 16;
-/// Minimum number of digits. Two screens of a task agree in 32 bits by chance only once in four
-/// thousand million cases.
-const MIN_HASH_DIGITS: usize = 8;
 
 /// The hash of a screen, or the beginning of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +24,7 @@ impl FromStr for ScreenHash {
 
     /// Parses a hash or the beginning of one, in upper or lower case.
     fn from_str(text: &str) -> Result<Self, ScreenHashError> {
-        let is_hash = (MIN_HASH_DIGITS..=HASH_DIGITS).contains(&text.len())
+        let is_hash = (Self::MIN_DIGITS..=HASH_DIGITS).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_hash {
             Ok(Self(text.to_ascii_lowercase()))
@@ -38,6 +35,10 @@ impl FromStr for ScreenHash {
 }
 
 impl ScreenHash {
+    /// Minimum number of digits. Two screens of a task agree in 32 bits by chance only once in four
+    /// thousand million cases.
+    pub const MIN_DIGITS: usize = 8;
+
     /// Returns whether this is a hash, or its beginning. `hash` is a whole hash.
     #[must_use]
     pub fn matches(&self, hash: &str) -> bool {

@@ -29,6 +29,8 @@ pub(super) const DESCRIPTION: &str = "\
 Type into the terminal of a task that was started with `pty`, wait until the program waits for \
 input again, and show what has changed on the screen. Never type a password.";
 
+/// The value of `if_screen` that stands for the screen in the last answer.
+const LAST_SCREEN: &str = "last";
 /// Maximum duration of the wait without `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time after which a wait checks whether the caller has canceled the call, in milliseconds.
@@ -46,7 +48,8 @@ pub(super) struct KeysArgs {
     /// Type the names of keys as text, too.
     #[serde(default)]
     literal: bool,
-    /// Type only if the screen still has this hash, or one with these first 8 digits.
+    /// Type only if the screen is still the one that the last answer showed (`last`), or the one
+    /// with this hash, of which 8 digits are enough.
     #[serde(default)]
     if_screen: Option<String>,
     /// `input` (default), `idle` (no output for 0.5 s) or `screen:REGEX`.
@@ -63,31 +66,40 @@ pub(super) async fn call<C: CallContext>(
     args: KeysArgs,
 ) -> Result<ToolAnswer, ToolError> {
     let keys = parse_keys(&args, context.dialect)?;
-    let if_screen = parse_hash(args.if_screen.as_deref())?;
-    let if_screen = if_screen.as_ref();
     let condition = parse_condition(args.wait_for.as_deref())?;
     let timeout =
         args.timeout.map(|timeout| text::parse_seconds("timeout", timeout)).transpose()?;
     let bound = call.limit_wait(timeout.unwrap_or(DEFAULT_TIMEOUT));
     let requester = call.name();
     let (id, mut terminal, before) = run_blocking(|| open_terminal(context, &args.id, requester))?;
+    let if_screen = find_screen(context, id, args.if_screen.as_deref())?;
+    let if_screen = parse_hash(if_screen.as_deref())?;
     if !keys.is_empty()
-        && let Err(error) = run_blocking(|| terminal.type_keys(&keys, if_screen))
+        && let Err(error) = run_blocking(|| terminal.type_keys(&keys, if_screen.as_ref()))
     {
         return run_blocking(|| refusal_answer(context, id, &mut terminal, error));
     }
     let end = wait_for_effect(context, call, id, &mut terminal, &condition, bound).await?;
     run_blocking(|| {
         let after = TaskScreen::read_live(context, id, &mut terminal)?;
-        let mut answer = build_answer(context, id, &before, &after, if_screen)?;
+        let mut answer = match after.has_ended {
+            true => text::ended_answer(context, id)?,
+            false => ToolAnswer::from_line(after.describe(id)),
+        };
+        let known = before.content_hash();
+        let is_known = if_screen.as_ref().is_some_and(|seen| seen.matches(&known))
+            || context.shown_screens.last(id) == Some(known);
+        answer.output = Some(match is_known {
+            true => format_changes(&before, &after.screen, &keys),
+            false => format_screen(&after.screen),
+        });
         if end == TerminalWaitEnd::TimedOut && !after.has_ended {
             let wanted = one_line(args.wait_for.as_deref().unwrap_or("input"), LINE_COLUMNS);
             answer.lines.insert(0, format!("not yet ({wanted}) after {}", format_duration(bound)));
         }
-        let (hash, waits_for) = (after.screen.content_hash(), after.awaited);
-        context.shown_screens.record(id, hash.clone());
-        let details = KeysDetails { task_id: id, wait: Some(end.as_str()), hash, waits_for };
-        answer.details = structured::to_fields(&details);
+        context.shown_screens.record(id, after.screen.content_hash());
+        let wait = (end != TerminalWaitEnd::Met).then(|| end.as_str());
+        answer.details = structured::to_fields(&KeysDetails { wait });
         Ok(answer)
     })
 }
@@ -102,6 +114,24 @@ fn parse_keys(args: &KeysArgs, dialect: Dialect) -> Result<Vec<KeyInput>, ToolEr
         })
     };
     args.keys.iter().map(parse).collect()
+}
+
+/// Returns the text of `if_screen`, with the hash of the last shown screen in place of `last`.
+fn find_screen(
+    context: &ToolContext,
+    id: TaskId,
+    text: Option<&str>,
+) -> Result<Option<String>, ToolError> {
+    if text.map(str::trim) != Some(LAST_SCREEN) {
+        return Ok(text.map(str::to_owned));
+    }
+    let shown = context.shown_screens.last(id);
+    shown.map(Some).ok_or_else(|| {
+        let screen = context.dialect.format_tool("screen");
+        ToolError::Arguments(format!(
+            "`if_screen`: no answer has shown the screen of {id}; {screen} shows it"
+        ))
+    })
 }
 
 fn parse_hash(text: Option<&str>) -> Result<Option<ScreenHash>, ToolError> {
@@ -191,34 +221,8 @@ fn refusal_answer(
     answer.lines.push("the present screen follows".to_owned());
     answer.output = Some(format_screen(&present.screen));
     answer.is_error = true;
-    let hash = present.screen.content_hash();
-    context.shown_screens.record(id, hash.clone());
-    let details = KeysDetails { task_id: id, wait: None, hash, waits_for: present.awaited };
-    answer.details = structured::to_fields(&details);
-    Ok(answer)
-}
-
-/// Returns the state of the task and the screen after the keys: only the changes if the model knows
-/// the screen before, as after a call with `if_screen`.
-fn build_answer(
-    context: &ToolContext,
-    id: TaskId,
-    before: &Screen,
-    after: &TaskScreen,
-    if_screen: Option<&ScreenHash>,
-) -> Result<ToolAnswer, ToolError> {
-    let mut answer = if after.has_ended {
-        text::ended_answer(context, id)?
-    } else {
-        ToolAnswer::from_line(after.describe(id))
-    };
-    let known = before.content_hash();
-    let is_known = if_screen.is_some_and(|seen| seen.matches(&known))
-        || context.shown_screens.is_last(id, &known);
-    answer.output = Some(match is_known {
-        true => format_changes(before, &after.screen),
-        false => format_screen(&after.screen),
-    });
+    context.shown_screens.record(id, present.screen.content_hash());
+    answer.details = structured::to_fields(&KeysDetails { wait: None });
     Ok(answer)
 }
 

@@ -24,6 +24,7 @@ use siding_model::lifecycle::Phase;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::{Key, Origin, RawValue};
 use siding_model::spec::{TaskCommand, TaskSpec};
+use siding_model::task_reference::parse_task_name;
 use siding_model::terminal::TerminalSize;
 use siding_model::wait::Condition;
 
@@ -49,6 +50,9 @@ Every task is stopped with all its processes at its `timeout`, and when this cli
 pub struct RunArgs {
     /// Command text for bash.
     pub command: String,
+    /// Name of the task, which the `id` of the other tools may be.
+    #[serde(default)]
+    pub name: Option<String>,
     /// Start in the background and answer immediately with the task id.
     #[serde(default)]
     pub background: bool,
@@ -133,8 +137,12 @@ pub(super) async fn call<C: CallContext>(
     let link = match launch {
         LaunchResult::Started(link) => link,
         LaunchResult::Duplicate(first) => {
-            let details =
-                RunDetails { task: None, duplicate_of: Some(first), output_truncated: false };
+            let details = RunDetails {
+                task: None,
+                task_id: None,
+                duplicate_of: Some(first),
+                output_truncated: false,
+            };
             let line = format!(
                 "not started: {first} already runs the same command in the same directory; \
                  {} waits for it, `allow_duplicate` starts another",
@@ -249,6 +257,7 @@ fn plan_run<C: CallContext>(
     // The files are copied after everything else is checked.
     let (executor, fetch) = copy_files(context, args, executor, &cwd)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
+        .name(parse_name(args)?)
         .stdin(choose_stdin(context, args)?)
         .base_environment(base_environment(args))
         .wait_for(conditions)
@@ -286,6 +295,11 @@ fn copy_files(
         executor => executor,
     };
     Ok((executor, copies.fetch))
+}
+
+fn parse_name(args: &RunArgs) -> Result<Option<String>, ToolError> {
+    let name = args.name.as_deref().map(parse_task_name).transpose();
+    name.map_err(|error| ToolError::Arguments(format!("`name`: {error}")))
 }
 
 /// Returns the standard input of the command.

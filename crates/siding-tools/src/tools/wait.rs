@@ -153,7 +153,7 @@ pub(super) fn ready_answer(
     let view = context.view(&snapshot, ViewDetail::Brief);
     answer.lines.extend(text::passed_limits(&view, &snapshot));
     let task = Some(TaskSummary::from(&view));
-    let details = RunDetails { task, duplicate_of: None, output_truncated: false };
+    let details = RunDetails { task, task_id: None, duplicate_of: None, output_truncated: false };
     answer.details = structured::to_fields(&details);
     answer.delivery_acks.push(DeliveryAck::ResultReturned(Box::new(snapshot.state)));
     Ok(answer)
