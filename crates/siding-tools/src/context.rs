@@ -147,13 +147,14 @@ impl ToolContext {
         sessions.is_some_and(|all| all.iter().any(has_hooks))
     }
 
-    /// Finds a task by its id, a unique prefix of the id, or its name.
+    /// Finds a task by its id, a unique prefix of the id, or its name. A name refers first to a task
+    /// of this session.
     ///
     /// # Errors
     ///
     /// Returns [`ToolError::Store`] when no task matches, or more than one.
     pub fn find_task(&self, text: &str) -> Result<TaskId, ToolError> {
-        Ok(listing::resolve_id(&self.root, text.trim())?)
+        Ok(listing::resolve_id_in(&self.root, Some(&self.session), text.trim())?)
     }
 
     /// Reads the state of a task. A task whose shim is dead or stopped is repaired first.

@@ -37,6 +37,21 @@ const FILE_TIME_MARGIN_MS: i64 = 60_000;
 ///
 /// [`StoreError::NoSuchTask`], [`StoreError::Io`], [`StoreError::Ambiguous`].
 pub fn resolve_id(root: &StateDir, text: &str) -> Result<TaskId, StoreError> {
+    resolve_id_in(root, None, text)
+}
+
+/// Does the same as [`resolve_id`] for a caller in a session. A name refers to a task of this
+/// session if one has it, even if that task has ended and another session runs one of this name:
+/// the caller has not chosen the names in other sessions.
+///
+/// # Errors
+///
+/// As for [`resolve_id`].
+pub fn resolve_id_in(
+    root: &StateDir,
+    session: Option<&SessionId>,
+    text: &str,
+) -> Result<TaskId, StoreError> {
     let resolved = root.resolve(text);
     let begins_one_id = match &resolved {
         Ok(_) => true,
@@ -49,7 +64,7 @@ pub fn resolve_id(root: &StateDir, text: &str) -> Result<TaskId, StoreError> {
         ) => return resolved,
     };
     if LookupOrder::for_text(text, begins_one_id) == LookupOrder::NameFirst
-        && let Some(named) = find_named(root, text)?
+        && let Some(named) = find_named(root, session, text)?
     {
         return Ok(named);
     }
@@ -87,13 +102,32 @@ pub fn last_task(
     Ok(last?.map(|last| last.id))
 }
 
-/// Returns the task that a name refers to. The running tasks are read first, because usually one of
-/// them has the name; only if none has it are the ended tasks read.
-fn find_named(root: &StateDir, name: &str) -> Result<Option<TaskId>, StoreError> {
+/// Returns the task that a name refers to, for a caller in this session.
+fn find_named(
+    root: &StateDir,
+    session: Option<&SessionId>,
+    name: &str,
+) -> Result<Option<TaskId>, StoreError> {
     let has_name = |state: &TaskState| state.spec.name.as_deref() == Some(name);
-    let mut candidates = read_candidates(root, &root.live_tasks()?, &has_name)?;
+    if let Some(session) = session {
+        let is_own = |state: &TaskState| state.spec.session_id == *session && has_name(state);
+        if let Some(own) = find_accepted(root, &is_own)? {
+            return Ok(Some(own));
+        }
+    }
+    find_accepted(root, &has_name)
+}
+
+/// Returns the task that a name refers to, of those that `accepts` admits. The running tasks are
+/// read first, because usually one of them has the name; only if none has it are the ended tasks
+/// read.
+fn find_accepted(
+    root: &StateDir,
+    accepts: &(impl Fn(&TaskState) -> bool + Sync),
+) -> Result<Option<TaskId>, StoreError> {
+    let mut candidates = read_candidates(root, &root.live_tasks()?, accepts)?;
     if !candidates.iter().any(|one| one.is_live) {
-        candidates.extend(find_last(root, &has_name)?);
+        candidates.extend(find_last(root, accepts)?);
     }
     Ok(task_reference::choose_named(candidates).map(|named| named.id))
 }
@@ -485,6 +519,25 @@ mod tests {
         for text in ["We", "WEB", "Web "] {
             assert!(matches!(resolve_id(&root, text), Err(StoreError::NoSuchTask { .. })));
         }
+    }
+
+    #[test]
+    fn a_name_refers_first_to_a_task_of_the_callers_session() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let [cli, other] = ["cli", "other"].map(|name| name.parse::<SessionId>().unwrap());
+        let create_named = |started, code, session: &SessionId| {
+            create_task(&root, started, code, |spec| {
+                spec.name = Some("web".to_owned());
+                spec.session_id = session.clone();
+            })
+        };
+        let foreign = create_named(2, None, &other);
+        assert_eq!(resolve_id_in(&root, Some(&cli), "web").unwrap(), foreign);
+        // Keys for the ended task must not reach that of the other session.
+        let own = create_named(1, Some(0), &cli);
+        assert_eq!(resolve_id_in(&root, Some(&cli), "web").unwrap(), own);
+        assert_eq!(resolve_id(&root, "web").unwrap(), foreign);
     }
 
     #[test]
