@@ -15,7 +15,8 @@ pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "bench",
     about: "measures speed and size of siding, next to the figures of well-known commands",
     usage: "\
-Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [--engines] [ROW...]
+Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [--engines]
+                         [--terminals] [ROW...]
 
   --quick  few repetitions, about two minutes on an idle machine
   --stall  the row `stall`: precision and recall of the findings about quiet tasks
@@ -23,10 +24,13 @@ Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [--en
   --guard  the row `guard`: precision, recall and time of the guard's verdicts
   --engines the rows `ssh` (next to plain ssh; needs openssh-server) and `slurm` (next to
            `sbatch --wait` and submitit; needs slurm-wlm and munge), which no other call measures
+  --terminals the row `terminals`: tokens and right runs of an agent that drives npm, python, gdb,
+           git and ssh, against tmux with sleeps; 50 runs with each, half an hour; needs tmux,
+           leaves out a program that is missing, and is measured by no other call
   --json   prints the table as JSON, and nothing else, to stdout
   ROW...   measures these rows only: true, spooler, adopt, hook, exit, wait, output, flat-memory,
            idle, all-in, scale, crowd, list, recover, top, web, stall, tokens, guard, agent, ssh,
-           slurm
+           slurm, terminals
 
 Builds the release program and `siding-bench`, then prints one table. Each line is also printed to
 stderr when it is measured. A ratio compares two contenders that took turns in the same run. The

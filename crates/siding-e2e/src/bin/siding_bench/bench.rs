@@ -18,11 +18,13 @@
 mod bench_options;
 mod cgroup;
 mod client;
+mod dialog;
 mod engine;
 mod executor_client;
 mod helper_commands;
 mod idle_tasks;
 mod interleaved_runs;
+mod mcp_agent;
 mod process_usage;
 mod recorded_tasks;
 mod rows;
@@ -33,6 +35,7 @@ mod syscalls;
 mod system_info;
 mod table;
 mod task_spooler;
+mod tmux_agent;
 mod token_count;
 mod workspace;
 

@@ -23,7 +23,7 @@ pub(super) fn is_help(words: &[String]) -> bool {
 
 pub(super) fn usage() -> String {
     let mut text = String::from(
-        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--engines] [--siding PROGRAM] [ROW...]\n\n\
+        "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--engines] [--terminals] [--siding PROGRAM] [ROW...]\n\n\
          Measures PROGRAM (default: `siding` next to this program). Rows:\n",
     );
     for row in rows::all_rows() {
@@ -49,6 +49,10 @@ impl BenchOptions {
                 "--tokens" => request.rows.push("tokens".to_owned()),
                 "--engines" => {
                     let names = rows::ENGINE_ROWS.iter().map(|row| row.name.to_owned());
+                    request.rows.extend(names);
+                }
+                "--terminals" => {
+                    let names = rows::TERMINAL_ROWS.iter().map(|row| row.name.to_owned());
                     request.rows.extend(names);
                 }
                 "--quick" => request.mode = BenchMode::Quick,
@@ -87,10 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_of_engines_are_measured_only_on_request() {
+    fn the_rows_that_take_many_minutes_are_measured_only_on_request() {
         let all = row_names(&[]);
         assert!(all.contains(&"true"));
-        assert!(!all.contains(&"ssh") && !all.contains(&"slurm"));
+        let on_request = ["ssh", "slurm", "terminals"];
+        assert!(!all.iter().any(|name| on_request.contains(name)));
+        assert_eq!(row_names(&["--terminals"]), ["terminals"]);
         assert_eq!(row_names(&["--engines"]), ["ssh", "slurm"]);
         assert_eq!(row_names(&["ssh", "true"]), ["true", "ssh"]);
     }

@@ -17,6 +17,7 @@ mod slurm_tasks;
 mod ssh_tasks;
 mod stall_detection;
 mod start_latency;
+mod terminal_tokens;
 mod top_screen;
 mod wait_latency;
 mod web_page;
@@ -67,9 +68,12 @@ pub(super) const DEFAULT_ROWS: &[Row] = &[
 /// The rows about executors, which need an sshd or Slurm and take many minutes.
 pub(super) const ENGINE_ROWS: &[Row] = &[ssh_tasks::ROW, slurm_tasks::ROW];
 
+/// The row about programs in a terminal, whose pauses with tmux take half an hour.
+pub(super) const TERMINAL_ROWS: &[Row] = &[terminal_tokens::ROW];
+
 /// Returns all rows, in the order of the table.
 pub(super) fn all_rows() -> impl Iterator<Item = &'static Row> {
-    DEFAULT_ROWS.iter().chain(ENGINE_ROWS)
+    DEFAULT_ROWS.iter().chain(ENGINE_ROWS).chain(TERMINAL_ROWS)
 }
 
 /// Returns the rows whose names are in `names`, or the default rows if `names` is empty.

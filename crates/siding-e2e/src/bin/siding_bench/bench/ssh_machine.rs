@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use siding_core::remote::ssh::SSH_OPTIONS;
 
 use super::engine::Engine;
@@ -51,6 +51,16 @@ impl SshMachine {
     /// Returns the `PATH` with the program `ssh` of this machine.
     pub(super) fn path_variable(&self) -> OsString {
         prepend_to_path(&self.wrapper_dir)
+    }
+
+    /// Protects the user's key with a passphrase, for which every later login asks.
+    pub(super) fn protect_key(&self, passphrase: &str) -> Result<()> {
+        let mut call = Command::new("ssh-keygen");
+        call.args(["-q", "-p", "-P", "", "-N", passphrase, "-f"]);
+        call.arg(self.engine.dir().join("user_key"));
+        let status = call.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "ssh-keygen ended with {status}");
+        Ok(())
     }
 
     /// Prepares a plain call of ssh that runs a shell text. All of these calls share one
