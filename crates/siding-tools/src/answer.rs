@@ -62,6 +62,13 @@ impl ToolAnswer {
         self
     }
 
+    /// Adds an acknowledgement to record once the client has received the answer.
+    #[must_use]
+    pub(crate) fn with_ack(mut self, ack: DeliveryAck) -> Self {
+        self.delivery_acks.push(ack);
+        self
+    }
+
     /// Returns the structured content that the tool's output schema describes, or `None` for an
     /// answer that is only text.
     #[must_use]

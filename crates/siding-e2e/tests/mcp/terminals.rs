@@ -1,7 +1,7 @@
 //! Programs in a terminal, driven with the tools `run`, `keys` and `screen`.
 
 use serde_json::json;
-use siding_e2e::eventually_some;
+use siding_e2e::{Terminal, eventually, eventually_some};
 
 use crate::client::{Client, ToolAnswer, sandbox};
 
@@ -69,6 +69,31 @@ fn only_a_person_types_a_secret() {
     assert!(refused.message.contains("(`Password:`)"), "{refused:?}");
     let screen = client.call("screen", json!({ "id": id }));
     assert!(screen.message.contains(&advice) && !screen.output.contains("hunter2"), "{screen:?}");
+    let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0 }));
+    client.shutdown();
+}
+
+/// The screen in an answer shows what a person has typed, so no notice about it is added.
+#[test]
+fn an_answer_with_the_screen_covers_the_notice_of_a_person() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    let command = "read -s -p 'Password: ' word; echo; read -p 'go on? ' answer; sleep 300";
+    let (_asked, id) = start_in_terminal(&mut client, command);
+    let mut terminal = Terminal::new(80, 24);
+    let person = sandbox.siding(&["answer", &id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("Password:");
+    terminal.send_keys("hunter2\r");
+    assert_eq!(person.wait().code, Some(0));
+    eventually("the person's keys are recorded", || {
+        let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
+        std::fs::read_to_string(journal).unwrap_or_default().contains("returned")
+    });
+    let go_on = json!({ "id": id, "wait_for": "screen:go on", "timeout": 30 });
+    let answer = client.call("keys", go_on);
+    assert!(answer.output.contains("go on? ▮"), "{answer:?}");
+    let screen = client.call("screen", json!({ "id": id }));
+    assert_eq!((&*answer.notices, &*screen.notices), ("", ""), "{answer:?} {screen:?}");
     let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0 }));
     client.shutdown();
 }

@@ -8,6 +8,8 @@ use super::{Notice, NoticeEvent, NoticeId};
 pub enum Coverage {
     /// The task's phase or outcome: the result of a wait, a stop or a release.
     Status,
+    /// The screen of the running task, what it waits for, and who has its terminal.
+    Screen,
     /// The complete output and the outcome.
     Output,
     /// The complete state, and an excerpt of the output.
@@ -19,21 +21,22 @@ pub enum Coverage {
 impl Coverage {
     /// Returns whether the result has shown this event. A matched line is part of the output, and
     /// an exceeded limit is part of the state. A refused host and an approaching deadline are shown
-    /// only by their notices, and so is a terminal that was given back. The state says who has it.
+    /// only by their notices. The state says who has a terminal, but only the screen shows what was
+    /// typed into one that was given back.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {
+            NoticeEvent::Stalled { .. } => true,
             NoticeEvent::Ended { .. }
             | NoticeEvent::Lingering { .. }
-            | NoticeEvent::Stalled { .. }
-            | NoticeEvent::Ready { .. } => true,
+            | NoticeEvent::Ready { .. } => !matches!(self, Self::Screen),
             NoticeEvent::Matched { .. } => matches!(self, Self::Output | Self::FullResult),
-            NoticeEvent::Limit { .. } | NoticeEvent::Terminal { is_taken: true, .. } => {
-                matches!(self, Self::Details | Self::FullResult)
+            NoticeEvent::Limit { .. } => matches!(self, Self::Details | Self::FullResult),
+            NoticeEvent::Terminal { is_taken: true, .. } => {
+                matches!(self, Self::Screen | Self::Details | Self::FullResult)
             }
-            NoticeEvent::Denied { .. }
-            | NoticeEvent::Expiring { .. }
-            | NoticeEvent::Terminal { is_taken: false, .. } => false,
+            NoticeEvent::Terminal { is_taken: false, .. } => matches!(self, Self::Screen),
+            NoticeEvent::Denied { .. } | NoticeEvent::Expiring { .. } => false,
         }
     }
 

@@ -10,6 +10,7 @@ use siding_core::task::terminal::TerminalError;
 use siding_model::advice::{Dialect, key_error_text};
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
+use siding_model::notice::Coverage;
 use siding_model::terminal::{KeyInput, KeysRefusal, ScreenHash, ScreenHashError, parse_key};
 use siding_model::text::one_line;
 use siding_terminal::{
@@ -21,6 +22,7 @@ use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
+use crate::delivery::DeliveryAck;
 use crate::structured::{self, KeysDetails};
 use crate::terminal::{self, TaskScreen};
 use crate::text::{self, LINE_COLUMNS, millis};
@@ -81,10 +83,13 @@ pub(super) async fn call<C: CallContext>(
     }
     let end = wait_for_effect(context, call, id, &mut terminal, &condition, bound).await?;
     run_blocking(|| {
+        // Read before the screen, which therefore shows the effect of all records in this state.
+        let state = context.snapshot(id)?.state;
         let after = TaskScreen::read_live(context, id, &mut terminal)?;
         let mut answer = match after.has_ended {
             true => text::ended_answer(context, id)?,
-            false => ToolAnswer::from_line(after.describe(id)),
+            false => ToolAnswer::from_line(after.describe(id))
+                .with_ack(DeliveryAck::TaskReported(Box::new(state), Coverage::Screen)),
         };
         let known = before.content_hash();
         let is_known = if_screen.as_ref().is_some_and(|seen| seen.matches(&known))

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use siding_model::notice::Coverage;
 use siding_model::terminal::ScreenHash;
 use siding_terminal::format_screen;
 
@@ -9,6 +10,7 @@ use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
+use crate::delivery::DeliveryAck;
 use crate::structured::{self, ScreenDetails};
 use crate::terminal::TaskScreen;
 use crate::text;
@@ -55,6 +57,7 @@ fn read_screen(context: &ToolContext, args: &ScreenArgs) -> Result<ToolAnswer, T
         text::ended_answer(context, id)?
     } else {
         ToolAnswer::from_line(shown.describe(id))
+            .with_ack(DeliveryAck::TaskReported(Box::new(snapshot.state), Coverage::Screen))
     };
     if is_unchanged {
         answer.lines.insert(0, "unchanged".to_owned());
