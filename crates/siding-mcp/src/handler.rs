@@ -67,9 +67,12 @@ fn to_mcp_tool(tool: &tools::Tool) -> Tool {
         ToolEffect::Additive => hints.destructive(false),
         ToolEffect::ReadOnly => hints.read_only(true),
     };
-    Tool::new(tool.name, tool.description, Arc::new((tool.schema)()))
-        .with_raw_output_schema(Arc::new((tool.output_schema)()))
-        .with_annotations(hints)
+    let described =
+        Tool::new(tool.name, tool.description, Arc::new((tool.schema)())).with_annotations(hints);
+    match tool.output_schema {
+        Some(schema) => described.with_raw_output_schema(Arc::new(schema())),
+        None => described,
+    }
 }
 
 fn capabilities() -> ServerCapabilities {

@@ -2,8 +2,8 @@
 //!
 //! Some clients show a model only the text, others only the structured content (Claude Code 2.1.330
 //! and Codex 0.169). So the text and the structured content each contain the whole answer, in as
-//! few words as possible. Fields may be added; an existing field is never renamed, removed or given
-//! another meaning.
+//! few words as possible. The tools for screens have only text. Fields may be added; an existing
+//! field is never renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +13,6 @@ use siding_model::id::TaskId;
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
-use siding_model::terminal::AwaitedInput;
 use siding_model::text::one_line;
 
 /// Maximum width of the line for one task, in columns.
@@ -178,27 +177,6 @@ pub(crate) struct InputDetails {
 pub(crate) struct WhyDetails {
     /// The verdict on the task, with its evidence.
     pub(crate) why: WhyView,
-}
-
-/// The fields of `screen`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ScreenDetails {
-    /// Id of the task.
-    pub(crate) task_id: TaskId,
-    /// Hash of the screen, for `since_hash` and `if_screen`.
-    pub(crate) hash: String,
-    /// Input that the task waits for; omitted if it waits for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) waits_for: Option<AwaitedInput>,
-}
-
-/// The fields of `keys`. A model calls it for each step of a dialog, so there is no field for what
-/// the call or the message says: the task, and the input that it waits for.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct KeysDetails {
-    /// `timeout` or `ended` if the condition was not met; omitted otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) wait: Option<&'static str>,
 }
 
 /// Returns the fields of a tool's answer as a JSON object.

@@ -18,13 +18,13 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::answer::{ToolAnswer, ToolError};
+use crate::arguments;
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
+use crate::schema::{self, for_structured_answer};
 use crate::structured::{
-    InputDetails, KeysDetails, ListDetails, OutputDetails, RunDetails, ScreenDetails, StopDetails,
-    WaitDetails, WhyDetails,
+    InputDetails, ListDetails, OutputDetails, RunDetails, StopDetails, WaitDetails, WhyDetails,
 };
-use crate::{arguments, schema};
 
 pub use list::{TaskScope, task_views as tasks};
 pub use run::RunArgs;
@@ -44,8 +44,10 @@ pub struct Tool {
     pub agent_name: Option<&'static str>,
     /// Returns the JSON Schema of the arguments.
     pub schema: fn() -> Map<String, Value>,
-    /// Returns the JSON Schema of the structured content ([`ToolAnswer::structured`]).
-    pub output_schema: fn() -> Map<String, Value>,
+    /// Returns the JSON Schema of the structured content ([`ToolAnswer::structured`]); `None` for a
+    /// tool whose answers are only text. Some clients show a model the structured content in place
+    /// of the text, in which a screen would be one long line with escapes.
+    pub output_schema: Option<fn() -> Map<String, Value>>,
 }
 
 /// The effect of a call of a tool.
@@ -66,7 +68,7 @@ pub enum ToolEffect {
 /// Generates [`TOOLS`] and [`call`] from the table below. The module of each tool must define
 /// `DESCRIPTION` and `call`.
 macro_rules! tools {
-    ($($module:ident($args:ident) -> $details:ident, $effect:ident, $agent_name:expr;)+) => {
+    ($($module:ident($args:ident) -> $output_schema:expr, $effect:ident, $agent_name:expr;)+) => {
         /// All tools, in the order in which clients list them.
         pub const TOOLS: &[Tool] = &[$(Tool {
             name: stringify!($module),
@@ -74,7 +76,7 @@ macro_rules! tools {
             effect: ToolEffect::$effect,
             agent_name: $agent_name,
             schema: schema::for_arguments::<$module::$args>,
-            output_schema: schema::for_structured_answer::<$details>,
+            output_schema: $output_schema,
         }),+];
 
         /// Calls a tool. Returns `None` when no tool has that name.
@@ -96,15 +98,15 @@ macro_rules! tools {
 }
 
 tools! {
-    run(RunArgs) -> RunDetails, RunsCommands, None;
-    output(OutputArgs) -> OutputDetails, ReadOnly, Some("task_output");
-    wait(WaitArgs) -> WaitDetails, ReadOnly, Some("task_wait");
-    stop(StopArgs) -> StopDetails, Destructive, Some("task_stop");
-    list(ListArgs) -> ListDetails, ReadOnly, Some("task_list");
-    input(InputArgs) -> InputDetails, Additive, Some("task_input");
-    screen(ScreenArgs) -> ScreenDetails, ReadOnly, Some("task_screen");
-    keys(KeysArgs) -> KeysDetails, Additive, Some("task_keys");
-    why(WhyArgs) -> WhyDetails, ReadOnly, Some("task_why");
+    run(RunArgs) -> Some(for_structured_answer::<RunDetails>), RunsCommands, None;
+    output(OutputArgs) -> Some(for_structured_answer::<OutputDetails>), ReadOnly, Some("task_output");
+    wait(WaitArgs) -> Some(for_structured_answer::<WaitDetails>), ReadOnly, Some("task_wait");
+    stop(StopArgs) -> Some(for_structured_answer::<StopDetails>), Destructive, Some("task_stop");
+    list(ListArgs) -> Some(for_structured_answer::<ListDetails>), ReadOnly, Some("task_list");
+    input(InputArgs) -> Some(for_structured_answer::<InputDetails>), Additive, Some("task_input");
+    screen(ScreenArgs) -> None, ReadOnly, Some("task_screen");
+    keys(KeysArgs) -> None, Additive, Some("task_keys");
+    why(WhyArgs) -> Some(for_structured_answer::<WhyDetails>), ReadOnly, Some("task_why");
 }
 
 /// Runs a command with already parsed arguments, as a call of the tool `run` does.

@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use crate::client::{Client, ToolAnswer, sandbox};
 use crate::validator::Schema;
 
+/// The tools whose answers are only text, because clients would show a model the screen as a string
+/// in JSON.
+const TEXT_TOOLS: [&str; 2] = ["screen", "keys"];
+
 /// A client that validates the structured content of every result against the tool's schema.
 struct SchemaCheckedClient {
     client: Client,
@@ -18,7 +22,10 @@ impl SchemaCheckedClient {
         let mut checked = Self { client, schemas: BTreeMap::new() };
         let list = checked.client.request("tools/list", json!({}));
         for tool in list["tools"].as_array().expect("tools") {
-            let schema = &tool["outputSchema"];
+            let Some(schema) = tool.get("outputSchema") else {
+                assert!(TEXT_TOOLS.contains(&tool["name"].as_str().expect("a name")), "{tool}");
+                continue;
+            };
             assert_eq!(schema["type"], "object", "{tool}");
             // Claude Code warns about formats that it does not know, such as `uint64`.
             assert!(!schema.to_string().contains("\"uint"), "{schema}");
@@ -104,26 +111,20 @@ fn every_structured_answer_matches_its_tools_schema() {
 }
 
 #[test]
-fn a_terminal_is_described_by_its_hash_and_the_awaited_input() {
+fn a_screen_is_only_text() {
     let sandbox = sandbox();
     let mut client = SchemaCheckedClient::new(Client::connect_initialized(&sandbox));
     let command = "read -p 'sure? ' answer; sleep 300";
-    let asking = client.call("run", json!({ "command": command, "pty": true }));
+    let asking = client.call("run", json!({ "command": command, "pty": true, "budget": 30 }));
     let id = &asking["task_id"];
     assert!(id.is_string() && asking.get("task").is_none(), "{asking}");
-    let screen = client.call("screen", json!({ "id": id }));
-    assert_eq!((&screen["task_id"], &screen["waits_for"]), (id, &json!("line")), "{screen}");
-    let same = client.call("screen", json!({ "id": id, "since_hash": screen["hash"] }));
-    assert!(same.get("output").is_none() && same["hash"] == screen["hash"], "{same}");
-    let keys = json!({ "id": id, "keys": ["y", "Enter"], "wait_for": "idle" });
-    let keys = client.call("keys", keys);
-    assert!(keys.get("wait").is_none(), "a condition that was met needs no field: {keys}");
-    let never = json!({ "id": id, "wait_for": "screen:never", "timeout": 0.1 });
-    assert_eq!(client.call("keys", never)["wait"], "timeout");
-    let refused = json!({ "id": id, "keys": "y", "if_screen": screen["hash"] });
-    let refused = client.call("keys", refused);
-    let output = refused["output"].as_str().expect("a text");
-    assert!(output.contains("hash ") && refused.get("wait").is_none(), "{refused}");
+    assert!(asking["output"].as_str().is_some_and(|rows| rows.starts_with("sure? ▮\n")));
+    for tool in TEXT_TOOLS {
+        let arguments = json!({ "name": tool, "arguments": { "id": id } });
+        let result = client.client.request("tools/call", arguments);
+        assert!(result.get("structuredContent").is_none(), "{result}");
+        assert_eq!(ToolAnswer::from_result(&result).message, "it waits for a line", "{tool}");
+    }
     let _stopped = client.call("stop", json!({ "ids": [id], "grace": 0 }));
     client.client.shutdown();
 }

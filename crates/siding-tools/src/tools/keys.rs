@@ -23,7 +23,6 @@ use crate::async_fd::run_blocking;
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
-use crate::structured::{self, KeysDetails};
 use crate::terminal::{self, TaskScreen};
 use crate::text::{self, LINE_COLUMNS, millis};
 
@@ -103,8 +102,6 @@ pub(super) async fn call<C: CallContext>(
             answer.lines.insert(0, format!("not yet ({wanted}) after {}", format_duration(bound)));
         }
         context.shown_screens.record(id, after.screen.content_hash());
-        let wait = (end != TerminalWaitEnd::Met).then(|| end.as_str());
-        answer.details = structured::to_fields(&KeysDetails { wait });
         Ok(answer)
     })
 }
@@ -227,7 +224,6 @@ fn refusal_answer(
     answer.output = Some(format_screen(&present.screen));
     answer.is_error = true;
     context.shown_screens.record(id, present.screen.content_hash());
-    answer.details = structured::to_fields(&KeysDetails { wait: None });
     Ok(answer)
 }
 

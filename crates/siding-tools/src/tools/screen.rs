@@ -11,7 +11,6 @@ use crate::async_fd::run_blocking;
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
-use crate::structured::{self, ScreenDetails};
 use crate::terminal::TaskScreen;
 use crate::text;
 
@@ -64,8 +63,6 @@ fn read_screen(context: &ToolContext, args: &ScreenArgs) -> Result<ToolAnswer, T
     } else {
         answer.output = Some(format_screen(&shown.screen));
     }
-    context.shown_screens.record(id, hash.clone());
-    let details = ScreenDetails { task_id: id, hash, waits_for: shown.awaited };
-    answer.details = structured::to_fields(&details);
+    context.shown_screens.record(id, hash);
     Ok(answer)
 }

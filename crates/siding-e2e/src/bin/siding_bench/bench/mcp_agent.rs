@@ -33,8 +33,8 @@ pub(super) struct McpAgent<'p> {
     person: &'p BenchClient,
     name: &'static str,
     task: Option<TaskId>,
-    /// Tokens of the calls and of their structured content, which Claude Code and Codex show to the
-    /// model.
+    /// Tokens of the calls and of their answers, as Claude Code and Codex show them to the model: the
+    /// structured content, or the text of a tool without it.
     pub(super) tokens: TokenCount,
     /// Tokens of the same calls and of the text, which other clients show.
     pub(super) text_tokens: TokenCount,

@@ -94,7 +94,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
 
 const REFERENCE: &str = "tmux: send-keys, sleep 1, capture-pane -p";
 const NOTE: &str = "tokens (o200k_base) of all calls and answers of one dialog, as Claude Code and Codex \
-    show them: structured content for siding, the text of the shell tool for tmux; the descriptions of \
+    show them: the structured content of `run`, the text of `keys` and of the shell tool; the descriptions of \
     the tools are not included; medians of the right runs; with siding a person types the passphrase \
     of ssh, with tmux the agent does";
 
