@@ -1,7 +1,6 @@
 //! Tests the readers of output on real files. The holes are punched with fallocate(2), because only
 //! the file system distinguishes a hole from written zeros.
 
-use std::io;
 use std::os::fd::AsFd;
 
 use proptest::prelude::*;
@@ -15,6 +14,10 @@ use super::*;
 use crate::store::task_files::OUTPUT_FILE;
 use crate::store::{StateDir, TaskDir};
 use crate::sys::file;
+
+mod follow;
+
+use follow::follow_whole;
 
 struct OutputFixture {
     dir: TaskDir,
@@ -187,45 +190,6 @@ fn handover_shows_all_or_puts_the_errors_first() {
     assert!(shown.text.starts_with("error: number "), "{}", shown.text);
 }
 
-/// Promise P28: invisible characters and bidirectional controls are shown escaped; letters of every
-/// script and the raw bytes are unchanged.
-#[test]
-fn invisible_and_bidi_characters_are_shown_escaped() {
-    let text = "a\u{202e}b\u{200b}c\u{2066}d\u{feff}\nüñ 漢字 שלום\ntail\u{ad}";
-    let stage = OutputFixture::new(text.as_bytes());
-    let seen = "a\\u{202e}b\\u{200b}c\\u{2066}d\\u{feff}\nüñ 漢字 שלום\ntail\\u{ad}";
-    assert_eq!(stage.read(KEEP_HEAD_BYTES, &whole_output_query()).0, seen);
-    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::HeadTail(1000))).0, seen);
-    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::Page(1000))).0, seen);
-    let mut followed = String::new();
-    let mut following = follow_whole(LineRedraw::NextLine, |part: &str| {
-        followed.push_str(part);
-        Ok(())
-    });
-    following.emit_new(&stage.dir).unwrap();
-    following.finish().unwrap();
-    assert_eq!(followed, seen);
-    let mut raw = Vec::new();
-    copy(&stage.dir, 0, |bytes| {
-        raw.extend_from_slice(bytes);
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!(raw, text.as_bytes());
-    // A line longer than a page loses nothing, even if its rendered text is much longer than its
-    // bytes.
-    let stage = OutputFixture::new("\u{34f}".repeat(500).as_bytes());
-    let (mut from, mut pages) = (0, String::new());
-    while from < 1000 {
-        let query = OutputQuery { from, ..query_with_limit(TextLimit::Page(64)) };
-        let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query);
-        pages.push_str(&text);
-        assert!(reading.next > from && text.len() <= 64);
-        from = reading.next;
-    }
-    assert_eq!(pages.matches("\\u{34f}").count(), 500, "{pages}");
-}
-
 #[test]
 fn the_middle_of_a_large_output_is_not_read() {
     let output = numbered_lines(0..400_000);
@@ -362,82 +326,43 @@ fn incomplete_text_is_held_back_while_the_task_runs() {
     assert_eq!(stage.read_stream(KEEP_HEAD_BYTES, StreamState::Growing, &on).0, "ä\n");
 }
 
-/// Returns a follower of all lines, without their colors.
-fn follow_whole<F: FnMut(&str) -> io::Result<()>>(
-    redraw: LineRedraw,
-    out: F,
-) -> TailFollower<'static, F> {
-    TailFollower::new(0, &LineFilter::Everything, ColorHandling::Removed, redraw, out)
-}
-
-/// A line that was incomplete when it was shown is continued, or shown again when the task has
-/// rewritten it: in the same place on a terminal, on a line of its own in a pipe.
+/// Promise P28: invisible characters and bidirectional controls are shown escaped; letters of every
+/// script and the raw bytes are unchanged.
 #[test]
-fn a_line_that_is_rewritten_after_it_was_shown_is_shown_again() {
-    let parts = [&b"\r10%"[..], b"\r20%", b" done", b"\x08\x08\x08\x08ok", b"\n|", b"\x08/\n\nend"];
-    for (redraw, expected) in [
-        (LineRedraw::NextLine, ["10%", "\n20%", " done", "\n20% ok", "\n|", "\n/\n\nend"]),
-        (
-            LineRedraw::InPlace,
-            ["10%", "\r\x1b[K20%", " done", "\r\x1b[K20% ok", "\n|", "\r\x1b[K/\n\nend"],
-        ),
-    ] {
-        let stage = OutputFixture::new(b"");
-        let text = std::cell::RefCell::new(String::new());
-        let mut following = follow_whole(redraw, |part: &str| {
-            text.borrow_mut().push_str(part);
-            Ok(())
-        });
-        for (bytes, shown) in parts.iter().zip(expected) {
-            stage.append(bytes);
-            following.emit_new(&stage.dir).unwrap();
-            following.show_partial_line().unwrap();
-            assert_eq!(text.take(), shown, "{redraw:?}");
-        }
-        following.show_partial_line().unwrap();
-        following.finish().unwrap();
-        assert_eq!(text.take(), "", "nothing is shown twice");
-    }
-}
-
-/// The parts of an overlong line are no rewritten line.
-#[test]
-fn an_overlong_line_is_shown_once_while_it_grows() {
-    let line = "0123456789".repeat(20_000);
-    let stage = OutputFixture::new(b"");
-    let text = std::cell::RefCell::new(String::new());
+fn invisible_and_bidi_characters_are_shown_escaped() {
+    let text = "a\u{202e}b\u{200b}c\u{2066}d\u{feff}\nüñ 漢字 שלום\ntail\u{ad}";
+    let stage = OutputFixture::new(text.as_bytes());
+    let seen = "a\\u{202e}b\\u{200b}c\\u{2066}d\\u{feff}\nüñ 漢字 שלום\ntail\\u{ad}";
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &whole_output_query()).0, seen);
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::HeadTail(1000))).0, seen);
+    assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::Page(1000))).0, seen);
+    let mut followed = String::new();
     let mut following = follow_whole(LineRedraw::NextLine, |part: &str| {
-        text.borrow_mut().push_str(part);
+        followed.push_str(part);
         Ok(())
     });
-    for part in line.as_bytes().chunks(30_000) {
-        stage.append(part);
-        following.emit_new(&stage.dir).unwrap();
-        following.show_partial_line().unwrap();
-    }
+    following.emit_new(&stage.dir).unwrap();
     following.finish().unwrap();
-    assert_eq!(text.take(), line);
-}
-
-#[test]
-fn growing_output_is_followed_in_complete_lines() {
-    let stage = OutputFixture::new(b"one\n10%\r");
-    let text = std::cell::RefCell::new(String::new());
-    let mut following = follow_whole(LineRedraw::NextLine, |part: &str| {
-        text.borrow_mut().push_str(part);
+    assert_eq!(followed, seen);
+    let mut raw = Vec::new();
+    copy(&stage.dir, 0, |bytes| {
+        raw.extend_from_slice(bytes);
         Ok(())
-    });
-    following.emit_new(&stage.dir).unwrap();
-    assert_eq!(text.take(), "one\n");
-    stage.append(b"50%\r100%\nPassword: ");
-    following.emit_new(&stage.dir).unwrap();
-    assert_eq!(text.take(), "100%\n");
-    following.show_partial_line().unwrap();
-    assert_eq!(text.take(), "Password: ");
-    stage.append(b"\nlast");
-    following.emit_new(&stage.dir).unwrap();
-    let next = following.finish().unwrap();
-    assert_eq!((text.take().as_str(), next), ("\nlast", 32));
+    })
+    .unwrap();
+    assert_eq!(raw, text.as_bytes());
+    // A line longer than a page loses nothing, even if its rendered text is much longer than its
+    // bytes.
+    let stage = OutputFixture::new("\u{34f}".repeat(500).as_bytes());
+    let (mut from, mut pages) = (0, String::new());
+    while from < 1000 {
+        let query = OutputQuery { from, ..query_with_limit(TextLimit::Page(64)) };
+        let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query);
+        pages.push_str(&text);
+        assert!(reading.next > from && text.len() <= 64);
+        from = reading.next;
+    }
+    assert_eq!(pages.matches("\\u{34f}").count(), 500, "{pages}");
 }
 
 #[test]

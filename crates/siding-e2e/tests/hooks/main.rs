@@ -7,6 +7,7 @@ mod daily_report;
 mod guard_decisions;
 mod idle_wake;
 mod notices;
+mod sandboxed_calls;
 mod sandboxed_commands;
 mod session_start;
 mod status_line;

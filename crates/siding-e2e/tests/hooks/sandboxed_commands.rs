@@ -12,27 +12,10 @@ use siding_e2e::{
     Invocation, Process, RunningProgram, Sandbox, eventually, eventually_some, is_root, processes,
 };
 
-use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
+use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, has_bwrap, sandbox};
 
 /// The uid of `nobody`, a user that owns no other process.
 const NOBODY_UID: u32 = 65_534;
-
-/// Returns whether bubblewrap can create sandboxes on this machine. Panics in CI if it
-/// cannot, because the tests would then pass without checking anything.
-fn has_bwrap() -> bool {
-    let probe =
-        ["--ro-bind", "/", "/", "--unshare-pid", "--unshare-user", "--proc", "/proc", "true"];
-    let works = std::process::Command::new("bwrap").args(probe).output();
-    let works = works.is_ok_and(|done| done.status.success());
-    if !works {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "bubblewrap is not installed, so these tests would prove nothing"
-        );
-        println!("left out: bubblewrap cannot create a sandbox here");
-    }
-    works
-}
 
 /// A copy of bash that acts as a host and has called the hook `session-start`.
 struct RunningHost {
@@ -488,24 +471,4 @@ fn unsupervisable_host_is_reported_once() {
     let doctor = read_test_file(&sandbox, "doctor");
     assert!(doctor.contains("limited  sandboxed commands"), "{doctor}");
     assert!(doctor.contains("RLIMIT_RTTIME"), "{doctor}");
-}
-
-/// A call in the sandbox of a host, whose file system is read-only there, is told how to start a
-/// command outside of it.
-#[test]
-fn a_call_in_a_sandbox_names_the_ways_out_of_it() {
-    if !has_bwrap() {
-        return;
-    }
-    let sandbox = sandbox();
-    let inner = ["run", "--", "true"];
-    for (variable, hint) in
-        [("SANDBOX_RUNTIME", "siding's MCP tool `run`"), ("OTHER", "set SIDING_STATE_DIR")]
-    {
-        let line = format!("bwrap --ro-bind / / --dev /dev {}", sandbox.siding_line(&inner));
-        let call = sandbox.host("bash", &["-c", &line]).env(variable, "1");
-        let refused = call.run().expect_code(125);
-        let text = refused.stderr_text();
-        assert!(text.contains("Read-only file system") && text.contains(hint), "{text}");
-    }
 }
