@@ -6,7 +6,7 @@ use std::net::IpAddr;
 /// The loopback names of this machine, as they appear in a URL.
 pub const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The names and addresses that the `Host` header of a request may have.
+/// The names and addresses that the `Host` header of a request may contain.
 pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
@@ -23,7 +23,7 @@ impl AllowedHosts {
         Self(names)
     }
 
-    /// Returns whether a `Host` header has one of these names, with any port or none.
+    /// Returns whether a `Host` header contains one of these names, with or without a port.
     pub(crate) fn allows_host(&self, host: &str) -> bool {
         self.0.iter().any(|name| matches_with_optional_port(host, name))
     }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     proptest! {
-        /// A name that only contains an allowed name is another host.
+        /// A name that merely contains an allowed name belongs to another host.
         #[test]
         fn a_host_with_extra_characters_is_refused(rest in "[a-z.@/-][ -~]{0,20}") {
             let host = format!("localhost{rest}");

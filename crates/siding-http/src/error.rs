@@ -12,7 +12,7 @@ pub enum ServerError {
         /// The address on which the server was to listen.
         address: SocketAddr,
     },
-    /// The token from the environment is short and therefore easy to guess.
+    /// The token from the environment is too short, and therefore easy to guess.
     #[error("the token in {variable} has {length} characters, at least {least} are required")]
     WeakToken {
         /// Name of the environment variable that holds the token.

@@ -27,7 +27,7 @@ impl Body for QueuedBody {
 }
 
 /// Returns a response whose body ends when the sender of `pieces` is dropped. The receiver is
-/// dropped when the client disconnects. No cache stores the response.
+/// dropped when the client disconnects. The header `Cache-Control` forbids storing the response.
 #[must_use]
 pub fn stream_response(
     pieces: Receiver<Bytes>,

@@ -14,7 +14,7 @@ const MIN_TOKEN_CHARS: usize = 16;
 /// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
 
-/// The names that belong to the token of one kind of server.
+/// The names for the token of one kind of server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
     /// Prefix of the token file's name.
