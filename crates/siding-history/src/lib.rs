@@ -1,8 +1,8 @@
 //! The history of ended commands: how long they ran and how they ended.
 //!
 //! Owns `history.db` in the state directory. The file's content is copied from the journals of
-//! ended tasks, so the file may be deleted at any time. This loses only the runs of tasks that
-//! retention has removed, and starts the counters of [`metrics`] again. `siding_model::history`
+//! ended tasks, so the file may be deleted at any time. Deleting it loses only the runs of tasks
+//! that retention has removed, and resets the counters of [`metrics`]. `siding_model::history`
 //! interprets the runs. No code that runs, stops or shows a task may depend on the history, and the
 //! shim does not link this crate.
 

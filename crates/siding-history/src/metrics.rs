@@ -19,8 +19,8 @@ pub use siding_model::metrics::CONTENT_TYPE;
 /// # Errors
 ///
 /// [`HistoryError`] when the history or the state directory cannot be read. There is no fallback
-/// without the history: a counter that falls because of an error would be read as a restart, and
-/// its return as an increase.
+/// without the history: Prometheus would interpret a counter that falls because of an error as a
+/// restart, and its recovery as an increase.
 pub fn read_metrics(
     root: &StateDir,
     retention_bytes: Bytes,

@@ -13,8 +13,8 @@ use crate::schema;
 
 impl History {
     /// Returns the totals of all ingested tasks, and the ids of these tasks. The ids of some tasks
-    /// that were removed from the state directory are missing. Both are read from the same state
-    /// of the database.
+    /// that were removed from the state directory are missing. The totals and the ids come from one
+    /// snapshot of the database.
     ///
     /// # Errors
     ///
