@@ -116,8 +116,8 @@ struct RunningStep<'r> {
     /// The generation of the shim that was asked to stop the step; `None` if none was asked. A
     /// newer shim may not have received the request.
     stop_sent_to_shim: Option<u32>,
-    /// The reason why the shim cannot report the end of the stop soon, because the step runs on a
-    /// remote machine; `None` if it can.
+    /// The reason why the shim of a remote step cannot report the end of the stop soon; `None` if
+    /// it can.
     stop_delay: Option<String>,
 }
 
@@ -265,8 +265,9 @@ impl WorkflowRunner<'_, '_> {
         running.stop_sent_to_shim = running.watch.send(&stop).is_ok().then_some(shim);
     }
 
-    /// Returns whether the runner ends although steps run: after a signal, if no step can report its
-    /// end soon, or the time for the stops has passed. The task of the runner is killed otherwise.
+    /// Returns whether the runner ends while steps still run: after a signal, if no step can report
+    /// its end soon, or if the time limit for the stops has passed. If it waited longer, its own
+    /// task would be killed.
     fn leaves_steps(&self) -> bool {
         let delayed = self.running.values().filter(|running| running.stop_delay.is_some());
         let has_only_delayed = delayed.count() == self.running.len();
@@ -275,9 +276,9 @@ impl WorkflowRunner<'_, '_> {
         })
     }
 
-    /// Ends the run without a recorded verdict, like a kill of the runner: the steps whose stop is
-    /// not confirmed are still running according to the journal, and a resumption follows them
-    /// instead of starting them a second time.
+    /// Ends the run without recording a verdict, as if the runner had been killed. According to the
+    /// journal, the steps whose stop is not confirmed are still running. A resumption therefore
+    /// follows these steps instead of starting them again.
     fn leave_steps(&mut self) -> WorkflowVerdict {
         for (at, running) in &self.running {
             let id = &self.journal.workflow.state.plan().steps()[*at].id;
@@ -325,7 +326,7 @@ impl WorkflowRunner<'_, '_> {
                     | ShimEvent::ConnectionChanged { .. }
                     | ShimEvent::MayBeNewShim,
                 ) => self.record_started(at)?,
-                // The only request is that for a stop.
+                // The runner sends no request other than a stop request.
                 Ok(ShimEvent::Refused { why }) => running.stop_delay = Some(why),
                 Ok(
                     ShimEvent::KeysRefused
@@ -340,8 +341,9 @@ impl WorkflowRunner<'_, '_> {
         Ok(())
     }
 
-    /// Records that the task of a step's attempt is recorded, unless that was recorded before. The
-    /// task may be removed while no runner exists, and must then not count as never started.
+    /// Records that a step's attempt has a recorded task, unless the journal already says so.
+    /// Without this record, a task that is removed while no runner exists would count as never
+    /// started.
     fn record_started(&mut self, at: usize) -> Result<(), WorkflowError> {
         let state = &self.journal.workflow.state;
         let Some(live) = state.step_progress()[at].running.filter(|live| !live.is_started) else {
@@ -408,8 +410,8 @@ impl WorkflowRunner<'_, '_> {
     fn finish(&mut self, verdict: WorkflowVerdict) -> Result<WorkflowVerdict, WorkflowError> {
         let now = clock::unix_now();
         self.journal.add_record(&WorkflowRecord::Over { at: now, verdict })?;
-        // The verdict is recorded, so a failure must not replace it. Without this record, the session
-        // ends with its owner, this process.
+        // The verdict is already recorded, so a failure to close the session must not replace it.
+        // In that case the session ends with its owner, this process.
         let _best_effort = session::close(self.root, &self.session);
         (self.print_line)(&text::format_result(&self.journal.workflow, verdict, now));
         Ok(verdict)

@@ -104,7 +104,7 @@ pub(super) fn end_without_task(
         }
     }
     Ok(Some(if live.is_started {
-        // The step may have succeeded, and would run a second time.
+        // The step may have succeeded, and a retry would run it a second time.
         let why = "its result is unknown, because its task was removed";
         StepEnd::Failed { why: why.to_owned(), again: false }
     } else {

@@ -14,8 +14,8 @@ use super::step_status::StepStatus;
 
 /// Maximum width, in columns, of a line about a step or a stop request.
 const LINE_COLUMNS: usize = 80;
-/// Maximum width, in columns, of a line with the reason of a failure. A reason such as the list of
-/// the known executors must not lose the part that says what to do.
+/// Maximum width, in columns, of a line with the reason of a failure. The limit is high, so that a
+/// long reason, such as a list of the known executors, keeps the part that says what to do.
 const REASON_COLUMNS: usize = 600;
 /// Maximum number of lines shown from the end of a failed step's output.
 const MAX_OUTPUT_LINES: usize = 10;
@@ -64,8 +64,8 @@ pub(super) fn format_stopping(by: &str) -> String {
     format_line("stopping", &format!("by {by}"))
 }
 
-/// Formats the line about a step that was asked to stop, and whose end is not known when the runner
-/// ends.
+/// Formats the line about a step whose stop was requested, and whose end is still unknown when the
+/// runner ends.
 pub(super) fn format_stop_not_confirmed(id: &str, task: TaskId, why: &str) -> String {
     format_line("pending", &format!("{id}  {task} was asked to stop, not confirmed: {why}"))
 }

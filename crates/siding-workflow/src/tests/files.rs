@@ -152,7 +152,8 @@ fn the_number_of_steps_is_bounded() {
     assert!(plan_error(&text).contains("at most 1000 steps"), "{}", plan_error(&text));
 }
 
-/// A step may be long, so the reported line is that of the mistake and not that of `[[step]]`.
+/// A step may be long, so the message names the line of the mistake instead of the line of
+/// `[[step]]`.
 #[test]
 fn a_mistake_is_reported_with_its_own_line() {
     // The line marked with `#!` contains the mistake.

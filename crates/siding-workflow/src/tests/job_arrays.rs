@@ -6,7 +6,8 @@ use super::{plan, task};
 use crate::StepStart;
 use crate::job_arrays::JobArrays;
 
-/// The steps 0 to 2 are instances of one matrix, 3 is a step alone, 4 and 5 another matrix.
+/// Steps 0 to 2 are instances of one matrix, step 3 has no matrix, and steps 4 and 5 are instances
+/// of another matrix.
 const MATRICES: &str = r#"
 [[step]]
 id = "a"
@@ -25,7 +26,7 @@ fn start(step: usize) -> StepStart {
     StepStart { step, attempt: 1 }
 }
 
-/// Starts these steps in one round, and returns their places.
+/// Starts these steps in one round, and returns their places in the job arrays.
 fn start_round(arrays: &mut JobArrays, starts: &[StepStart]) -> Vec<Option<ArrayElement>> {
     let plan = plan(MATRICES);
     let left = (0..starts.len()).map(|started| &starts[started..]);
@@ -71,7 +72,7 @@ fn elements_that_do_not_start_in_their_round_form_a_new_array() {
 fn a_later_attempt_is_no_element_of_an_earlier_array() {
     let (mut arrays, plan) = (JobArrays::default(), plan(MATRICES));
     let _started = arrays.first_element(task(1), &plan, &[0, 1, 2].map(start));
-    // The first instance has failed while the others were being started.
+    // The first instance failed while the others were being started.
     let again = StepStart { step: 0, attempt: 2 };
     assert_eq!(arrays.first_element(task(1), &plan, &[again, start(1), start(2)]), None);
     let second = arrays.first_element(task(1), &plan, &[1, 2].map(start));
