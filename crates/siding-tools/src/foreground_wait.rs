@@ -24,10 +24,10 @@ use crate::terminal;
 /// with a terminal moves to the background as soon as it waits for input, which the caller can then
 /// type.
 ///
-/// When the caller cancels the wait because the result is no longer wanted, a foreground task is
-/// interrupted with SIGINT, as with Ctrl-C at a terminal, because the command ran only for this
-/// call. A task in the background or with readiness conditions continues. The task of a client that
-/// has disconnected also continues, under the rules of the task's session.
+/// If the caller cancels the wait because it no longer wants the result, a foreground task receives
+/// SIGINT, as from Ctrl-C at a terminal: the command ran only for this call. A task in the
+/// background or with readiness conditions continues. The task of a client that has disconnected
+/// also continues, under the rules of the task's session.
 ///
 /// # Errors
 ///

@@ -16,10 +16,11 @@ use crate::answer::ToolError;
 use crate::async_fd::run_blocking;
 use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
-/// First and longest pause between two looks at a terminal for which a call waits. A program that
-/// waits for input is looked at twice, with the first pause between.
+/// Shortest and longest pause between two checks of a terminal during a call. The call ends only if
+/// two checks, with the shortest pause between them, find the same wait for input.
 const LOOK_PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
-/// The name under which the journal would record a reader of the screen, which writes nothing.
+/// Requester name for a reader of the screen. The journal never contains it, because a reader
+/// writes nothing.
 const READER: &str = "siding";
 
 /// The screen of a task, and what the task waits for.
@@ -27,7 +28,7 @@ const READER: &str = "siding";
 pub(crate) struct TaskScreen {
     pub(crate) screen: Screen,
     pub(crate) awaited: Option<AwaitedInput>,
-    /// Time since which a person has the terminal, in milliseconds; `None` while none has.
+    /// Milliseconds for which a person has held the terminal; `None` if no person holds it.
     pub(crate) taken_for_ms: Option<u64>,
     pub(crate) has_ended: bool,
     /// Whether a part of the output that the screen depends on is no longer stored.
@@ -91,7 +92,8 @@ impl TaskScreen {
         Ok(Self { screen, awaited: None, taken_for_ms: None, has_ended, is_incomplete })
     }
 
-    /// Says what the running task waits for, and which restrictions the caller must know.
+    /// Describes the input that the running task waits for, and the restrictions that the caller
+    /// must know.
     pub(crate) fn describe(&self, id: TaskId) -> String {
         let mut text = match self.awaited {
             Some(AwaitedInput::Line) => "it waits for a line".to_owned(),
@@ -114,7 +116,7 @@ impl TaskScreen {
         text
     }
 
-    /// Does the same as [`Self::describe`], and names the tools for the next step.
+    /// Returns the text of [`Self::describe`], and the tools for the next step.
     pub(crate) fn describe_with_tools(&self, id: TaskId, dialect: Dialect) -> String {
         let text = self.describe(id);
         let (keys, screen) = (dialect.format_tool("keys"), dialect.format_tool("screen"));
@@ -137,7 +139,7 @@ pub(crate) fn open_live<'c>(
 }
 
 /// Resolves when a new task waits for input from its terminal. Never resolves for a task without a
-/// terminal, or whose caller waits for conditions of readiness.
+/// terminal, or if its caller waits for readiness conditions.
 pub(crate) async fn wait_for_reader(context: &ToolContext, spec: &TaskSpec) {
     if spec.terminal.is_none() || !spec.wait_for.is_empty() {
         return std::future::pending().await;
@@ -151,7 +153,7 @@ pub(crate) async fn wait_for_reader(context: &ToolContext, spec: &TaskSpec) {
         let seen = facts
             .filter(TerminalFacts::awaits_input)
             .map(|facts| (facts.output_bytes, facts.input));
-        // A program may look for input between two steps of its work.
+        // A program may poll its input between two steps of its work.
         if seen.is_some() && seen == previous {
             return;
         }

@@ -34,7 +34,7 @@ input again, and show what has changed on the screen. Never type a password.";
 const LAST_SCREEN: &str = "last";
 /// Maximum duration of the wait without `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Time after which a wait checks whether the caller has canceled the call, in milliseconds.
+/// Interval at which a wait checks whether the caller has canceled the call, in milliseconds.
 const WAIT_SLICE_MS: u64 = 1_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]

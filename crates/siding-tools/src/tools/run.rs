@@ -324,8 +324,8 @@ fn choose_stdin(context: &ToolContext, args: &RunArgs) -> Result<TaskStdin, Tool
     Ok(TaskStdin::Terminal(size.unwrap_or_default()))
 }
 
-/// Returns the variables of the command. A program with a terminal of its own is meant to ask, so
-/// prompts, editors and pagers are not turned off.
+/// Returns the variables of the command. A program with its own terminal may ask questions, so
+/// prompts, editors and pagers are not disabled.
 const fn base_environment(args: &RunArgs) -> BaseEnvironment {
     if args.pty { BaseEnvironment::Inherited } else { BaseEnvironment::Unattended }
 }

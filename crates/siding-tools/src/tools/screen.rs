@@ -49,7 +49,7 @@ fn read_screen(context: &ToolContext, args: &ScreenArgs) -> Result<ToolAnswer, T
     }
     let shown = TaskScreen::read(context, &snapshot)?;
     let hash = shown.screen.content_hash();
-    // A text that is no hash is answered with the screen, which has one.
+    // An invalid hash matches no screen, so the answer shows the screen with its hash.
     let seen = args.since_hash.as_deref().and_then(|text| text.trim().parse::<ScreenHash>().ok());
     let is_unchanged = seen.is_some_and(|seen| seen.matches(&hash));
     let mut answer = if shown.has_ended {

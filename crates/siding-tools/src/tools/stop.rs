@@ -99,8 +99,8 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Stops tasks, and returns the results that arrive within the time for which the caller can wait.
-/// The result is the message about a stop that is recorded and follows later, if it is pending.
+/// Stops tasks, and returns the results that arrive while the caller can wait. The result for a
+/// stop that is recorded but still pending is a message that says so.
 async fn stop_all<C: CallContext>(
     context: &Arc<ToolContext>,
     call: &mut C,

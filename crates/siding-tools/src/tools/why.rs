@@ -21,8 +21,7 @@ pub(super) const DESCRIPTION: &str = "\
 Explain why a task is quiet, or how it ended, with evidence: which of its processes waits, and on \
 what (input, a lock, the network, a child, a timer), or that it is busy. Changes nothing.";
 
-/// The answer's own line that announces the last line of a task's output, which follows as a block
-/// of its own.
+/// The line that announces the last line of a task's output, which follows as a separate block.
 const LAST_LINE_FOLLOWS: &str = "its last line of output follows";
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -48,8 +47,7 @@ pub(super) async fn call<C: CallContext>(
     })
 }
 
-/// Returns how a task ended, the facts that its records have about its end, and the last line of
-/// its output.
+/// Returns how a task ended, the recorded facts about its end, and the last line of its output.
 fn describe_end(context: &ToolContext, id: TaskId) -> Result<ToolAnswer, ToolError> {
     let snapshot = context.snapshot(id)?;
     let view = context.view(&snapshot, ViewDetail::Brief);
