@@ -37,7 +37,7 @@ pub mod exit {
 /// The message to send, and its destination.
 #[derive(Clone)]
 pub struct RemoteTask {
-    /// URL of the agent card if its path ends in `.json`. Otherwise the card has its usual path
+    /// URL of the agent card if its path ends in `.json`. Otherwise the card is at its usual path
     /// below this URL, or below the root of the server.
     pub url: String,
     /// Text part of the message, which precedes the files.

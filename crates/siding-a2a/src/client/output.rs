@@ -224,8 +224,8 @@ mod tests {
     }
 
     proptest! {
-        /// Promise P131: a server's text cannot forge a line of the client, move the cursor or
-        /// hide.
+        /// Promise P131: a server's text cannot forge a line of the client, move the cursor or hide
+        /// other text.
         #[test]
         fn server_text_never_starts_a_line(
             text in "(input-required|auth-required|[\n\r\u{1b}\u{85}\u{2028}a-c ]){0,20}",

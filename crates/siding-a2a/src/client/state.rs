@@ -16,8 +16,8 @@ use crate::wire::{A2aState, RpcError, Status, Update, code};
 /// Maximum number of consecutive failed requests. After one more, three to six minutes after the
 /// first, the client reports the task as lost.
 const MAX_FAILURES: u32 = 12;
-/// Pauses before the next request, in milliseconds. Each request that brings nothing new selects
-/// the next longer pause.
+/// Pauses before the next request, in milliseconds. Each request without a new result selects the
+/// next longer pause.
 const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
 /// Maximum columns of a server's text within a line of the client.
 const LINE_COLUMNS: usize = 300;
@@ -90,9 +90,9 @@ pub(super) struct ClientState {
     output: OutputWriter,
     /// Number of consecutive failed requests.
     failures: u32,
-    /// Number of consecutive requests that brought nothing new.
+    /// Number of consecutive requests without a new result.
     idle_requests: usize,
-    /// Whether the current request brought something new.
+    /// Whether the current request had a new result.
     has_progress: bool,
     is_canceling: bool,
     end: Option<u8>,
