@@ -89,7 +89,7 @@ pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {
 /// judged like assignments before the text.
 ///
 /// The spans of the findings refer to the variables, each in a line `NAME=value`, followed by the
-/// text. Otherwise the same as [`judge`].
+/// text. In all other respects, the function behaves like [`judge`].
 #[must_use]
 pub fn judge_with_environment(
     text: &str,

@@ -34,8 +34,8 @@ enum ValueOption {
 }
 
 /// Resolves a call of env(1) with options or variables. The variables are judged like assignments
-/// before the command. Returns false for a call without options and variables, which is resolved as
-/// that of an ordinary wrapper.
+/// before the command. Returns false for a call without options and variables, which the caller
+/// resolves as an ordinary wrapper.
 pub(super) fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     // env(1) changes the directory once, to that of the last `-C`.
     let caller_directory = walker.current_directory();

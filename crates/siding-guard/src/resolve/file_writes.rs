@@ -111,9 +111,9 @@ impl Walker {
         }
     }
 
-    /// Does the same as [`Self::queue_written_file`] for a script that is run by its path, such as
-    /// `./x.sh`, if the script is written for a shell. Returns whether the text writes or downloads
-    /// the script, and the script may be written for a shell.
+    /// Queues the content of a script that is run by its path, such as `./x.sh`, as
+    /// [`Self::queue_written_file`] does, if the script is written for a shell. Returns true if the
+    /// text writes or downloads the script, and the script may be written for a shell.
     pub(super) fn queue_written_program(&mut self, name: &Field, context: &ExecContext) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(NONEMPTY_MARKER);
         let Some(text) = written_content(&self.variables, &name.text).filter(|_| is_path) else {

@@ -43,8 +43,8 @@ pub(crate) struct Call {
     /// Whether a wrapper such as `timeout` limits the run time of the call.
     pub(crate) has_timeout: bool,
     /// The unknown program in whose arguments the call was found, or the text `code of NAME` if the
-    /// call was found in code for the interpreter NAME. In both cases, it is a guess that the call
-    /// runs.
+    /// call was found in code for the interpreter NAME. In both cases, the guard only guesses that
+    /// the call runs.
     pub(crate) unknown_wrapper: Option<String>,
 }
 

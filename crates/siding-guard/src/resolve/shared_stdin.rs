@@ -5,8 +5,9 @@ use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
 use crate::ast::{Span, Statement};
 
-/// Programs that read standard input, each with the number of operands from which on the program
-/// reads files instead. `grep x` reads standard input and `grep x FILE` does not, so `grep` has 2.
+/// Programs that read standard input, each with the smallest number of operands with which the
+/// program reads files instead. `grep x` reads standard input and `grep x FILE` does not, so `grep`
+/// has 2.
 const STDIN_READERS: &[(&str, usize)] = &[
     ("awk", 2),
     ("base64", 1),

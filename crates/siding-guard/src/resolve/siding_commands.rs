@@ -113,7 +113,7 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
 ];
 
 /// A command of siding that types text into a program, which may be a shell. The first word that is
-/// no option names the task.
+/// not an option names the task.
 struct TypingCommand {
     name: &'static str,
     /// The options with a value, which is the next word or follows `=`.
@@ -158,8 +158,8 @@ pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &Exec
     }
 }
 
-/// Queues the text that a command types. Whether a shell reads it is not known, so it is judged as
-/// the arguments of an unknown program are.
+/// Queues the text that a command types. A shell may or may not read the text, so the guard judges
+/// it like the arguments of an unknown program.
 fn queue_typed_text(
     walker: &mut Walker,
     command: &TypingCommand,

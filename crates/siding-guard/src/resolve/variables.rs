@@ -116,9 +116,9 @@ impl Variables {
         self.values.get(name).or_else(directory).map_or(1, Vec::len)
     }
 
-    /// Returns the possible value with the index `choice`, modulo the number of values. Returns
-    /// `None` for a variable that the text does not set, unless it is a known positional parameter,
-    /// or every shell sets the variable to a known or at least nonempty value.
+    /// Returns the possible value with the index `choice`, modulo the number of values. For a
+    /// variable that the text does not set, returns the known positional parameter, or the known or
+    /// nonempty value that every shell sets; otherwise `None`.
     pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
         if let Some(values) = self.values.get(name) {
             return values.get(choice % values.len().max(1)).cloned();

@@ -70,8 +70,8 @@ pub(super) struct ExecContext {
     /// Whether a wrapper such as `timeout` limits the run time of the command.
     pub(super) has_timeout: bool,
     /// The unknown program in whose arguments the command was found, or the text `code of NAME` if
-    /// the command was found in code for the interpreter NAME. In both cases, it is a guess that
-    /// the command runs.
+    /// the command was found in code for the interpreter NAME. In both cases, the guard only
+    /// guesses that the command runs.
     pub(super) unknown_wrapper: Option<String>,
     /// Whether the command is in the body of a function that is walked without a call, so that the
     /// positional parameters are unknown.

@@ -21,7 +21,8 @@ pub struct Rule {
     pub reason: String,
     /// An action to take instead of the command; `None` if there is no general alternative.
     pub suggestion: Option<String>,
-    /// The suggestion as it is worded for a person who runs the command; `None` if it is the same.
+    /// The suggestion in the words for a person who runs the command; `None` if `suggestion` suits
+    /// a person too.
     pub suggestion_for_person: Option<String>,
     /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
@@ -154,8 +155,8 @@ pub(super) struct RawMatcher {
 }
 
 impl RawMatcher {
-    /// Returns whether the matcher has conditions on several kinds of observations. One
-    /// observation has one kind, so that not all of the conditions could hold.
+    /// Returns whether the matcher has conditions on several kinds of observations. An observation
+    /// has only one kind, so these conditions could never hold together.
     pub(super) fn combines_kinds(&self) -> bool {
         let call = Self {
             sets: vec![],

@@ -1,4 +1,4 @@
-//! Removes from an SQL text the strings that it only compares with values.
+//! Removes the strings that an SQL text only compares with values.
 
 use std::borrow::Cow;
 

@@ -135,7 +135,7 @@ fn rule_file_errors_name_file_and_line() {
     assert!(matches!(lay(except), RuleError::EmptyMatcher { .. }));
 }
 
-/// A matcher that matched either of its keys would exempt, in an exception, all calls of a program
+/// In an exception, a matcher that matched either of its keys would exempt all calls of a program
 /// or all writes of a file.
 #[test]
 fn keys_about_different_things_are_refused_in_one_matcher() {
