@@ -19,7 +19,7 @@ pub enum ApprovalDecision {
     },
 }
 
-/// Decides whether a command may run. The second argument has the variables that are added to its
-/// environment, and the third is true for a background command.
+/// Decides whether a command may run. The second argument contains the variables that are added to
+/// the command's environment, and the third is true for a background command.
 pub type CommandGuard =
     Arc<dyn Fn(&str, &[(String, String)], bool) -> ApprovalDecision + Send + Sync>;

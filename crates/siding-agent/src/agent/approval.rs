@@ -37,7 +37,7 @@ impl Approver {
         self.apply_decision((self.guard)(command, &[], background), call, command).await
     }
 
-    /// Does the same as [`Self::approve`] for a background command. A `concern` requires a person's
+    /// Approves a background command as [`Self::approve`] does. A `concern` requires a person's
     /// approval even when the guard allows the command.
     pub(super) async fn approve_with_concern(
         &self,

@@ -60,8 +60,8 @@ impl AgentCallContext {
         (Self { call, cancelled: gone, backgrounded: is_away, sender }, wishes, cancel)
     }
 
-    /// Asks a person whether a command may run. Returns `None` when the call is canceled or the
-    /// agent ends first, and false also when the question is dropped without an answer.
+    /// Asks a person whether a command may run. Returns false if the answer is no or the question
+    /// is dropped without an answer, and `None` if the call is canceled or the agent ends first.
     pub(crate) async fn ask_approval(&self, command: &str, why: &str) -> Option<bool> {
         let (answer, answered) = oneshot::channel();
         let (command, why) = (command.to_owned(), why.to_owned());

@@ -105,7 +105,7 @@ impl Agent {
         Ok(match &self.team {
             Team::Lead(mates) => {
                 // Notices are checked before the idle state: a teammate marks itself busy before it
-                // acknowledges its notices, so the other order could see neither.
+                // acknowledges its notices, so the opposite order could miss both.
                 mates.has_notices(&self.host)
                     || running.iter().any(|task| !mates.is_idle(task.dir.id()))
             }

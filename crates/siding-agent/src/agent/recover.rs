@@ -18,8 +18,8 @@ use crate::message::{ToolCall, ToolResult};
 const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
 impl ToolDispatcher {
-    /// Determines the result of an interrupted call, or runs the call again if that cannot repeat
-    /// an effect.
+    /// Determines the result of an interrupted call, or runs the call again if a second run cannot
+    /// repeat an effect.
     pub(super) fn recover(
         self: &Arc<Self>,
         runtime: &Runtime,

@@ -23,9 +23,10 @@ const MAX_NAMED_TASKS: usize = 50;
 pub(super) struct Reminders {
     /// Tasks that were already running at an earlier request.
     seen_running: HashSet<TaskId>,
-    /// Tasks that no reminder names, except perhaps a full one: those already named, those whose
-    /// output was read, and those of other sessions that this session cannot inherit. Their files
-    /// are read only for a full reminder, so that even a hundred of them do not slow down a batch.
+    /// Tasks that only a full reminder may still name: those already named, those whose output was
+    /// read, and those of other sessions that this session cannot inherit. The files of these tasks
+    /// are read only for a full reminder, so that even a hundred such tasks do not slow down a
+    /// batch.
     settled: HashSet<TaskId>,
     /// Number of batches of calls that the agent has finished since it was built.
     batches: u32,

@@ -20,9 +20,9 @@ pub(super) struct StartedTask {
     pub(super) has_ended: bool,
 }
 
-/// Returns the id for a new task, which the caller of the tool has recorded: the id is in the
-/// transcript before the task exists, so that a restarted agent finds the task whenever this agent
-/// was killed.
+/// Returns the id for a new task once the caller of the tool has recorded the id. The transcript
+/// contains the id before the task exists, so that a restarted agent finds the task no matter when
+/// this agent was killed.
 ///
 /// # Errors
 ///

@@ -11,8 +11,7 @@ use siding_tools::{TaskSnapshot, ToolContext, text};
 use super::tasks;
 use crate::terminal::TaskRow;
 
-/// Maximum number of tasks whose last line of output is read. The terminal shows no more tasks than
-/// that.
+/// Maximum number of tasks whose last line of output is read. The terminal never shows more tasks.
 pub(super) const MAX_TASKS_WITH_LAST_LINE: usize = 6;
 
 /// Reads the state of the running tasks for the panel.

@@ -24,8 +24,8 @@ use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::ModelRequest;
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
-/// Maximum tokens of one answer of a model. A provider rejects a request that exceeds the limit of
-/// the model itself, so the value is low.
+/// Maximum tokens of one answer of a model. A provider rejects a request for more tokens than the
+/// model can write, so the value is low.
 const MAX_RESPONSE_TOKENS: u32 = 16_384;
 /// Separates siding's lines about a command from the command's output.
 const OUTPUT_SEPARATOR: &str = "\n\noutput:\n";

@@ -128,9 +128,9 @@ impl Conversation {
         }
     }
 
-    /// Returns the content in a form that an API accepts back: without blank text, with a unique id
-    /// and an object as the arguments of each call, and empty if only reasoning is left. Also
-    /// returns error results for the calls without valid arguments.
+    /// Returns the content in a form that an API accepts back. Blank text is removed, each call
+    /// gets a unique id and an object as its arguments, and content with only reasoning becomes
+    /// empty. Also returns error results for the calls without valid arguments.
     fn sanitize_response(
         &self,
         content: Vec<AssistantContent>,

@@ -187,7 +187,7 @@ fn a_torn_line_is_skipped_and_terminated() {
     agent.create("Do it", &[]).unwrap();
     let whole = std::fs::read(journal_path(&project)).unwrap();
     for cut in 0..whole.len() {
-        // The file has the content that a crash during the write of a second line leaves.
+        // A crash during the write of a second line leaves a file with this content.
         let torn = [&whole[..], &whole[..cut]].concat();
         std::fs::write(journal_path(&project), torn).unwrap();
         assert!(agent.list().starts_with("t1 Do it [pending]\n"), "{cut}");
@@ -260,9 +260,9 @@ fn a_full_disk_changes_nothing() {
 /// to-do: 1,000 attempts.
 const RACE_LISTS: usize = 10;
 const TODOS_PER_LIST: usize = 25;
-/// Environment variable that tells a racer process the directory of the race.
+/// Environment variable with the directory of the race, for a racer process.
 const RACE_DIRECTORY_VARIABLE: &str = "SIDING_TODO_RACE";
-/// Environment variable that tells a racer process its name.
+/// Environment variable with the name of a racer process.
 const RACER_NAME_VARIABLE: &str = "SIDING_TODO_RACER";
 
 /// Claims as many to-dos of each list as possible, and completes every second one. Returns the

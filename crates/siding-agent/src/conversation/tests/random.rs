@@ -14,7 +14,8 @@ enum Action {
     FailRequest,
     /// The running call with this index finishes, if there is one.
     FinishCall(usize),
-    /// Of the running calls without a task, the one with this index starts a task, if there is one.
+    /// A running call starts a task: the one with this index among the calls without a task, if
+    /// there is one.
     BindTask(usize),
     Prompt,
     Notices(Vec<u64>),

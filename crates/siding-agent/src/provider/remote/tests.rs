@@ -69,7 +69,7 @@ fn send(
     send_until(model, messages, &CancelFlag::default(), &mut |_| {})
 }
 
-/// Does the same as [`send`] with a flag for cancellation, and passes each part to `also`.
+/// Sends a request as [`send`] does, with a flag for cancellation, and passes each part to `also`.
 fn send_until(
     model: &RemoteProvider,
     messages: &[Message],

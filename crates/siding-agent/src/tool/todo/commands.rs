@@ -179,7 +179,7 @@ pub(super) fn complete(
     Ok(deeds)
 }
 
-/// Returns the records that give a to-do of `owner` back, so that others may claim it.
+/// Returns the records that release a to-do of `owner`, so that other agents may claim it.
 pub(super) fn give_back(
     state: &TodoState,
     id: TodoId,
