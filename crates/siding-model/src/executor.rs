@@ -148,8 +148,7 @@ impl ExecutorSettings {
     }
 }
 
-/// Removes `/` at the end of a path, with which it would differ from the shell's name of the same
-/// directory.
+/// Removes trailing `/` from a path, because the shell's name of the same directory has none.
 fn trim_separators(path: &str) -> String {
     let trimmed = path.trim_end_matches('/');
     if trimmed.is_empty() { path.to_owned() } else { trimmed.to_owned() }

@@ -15,9 +15,9 @@ const MAX_UNSHOWN_BYTES: u64 = 8 << 20;
 const MIN_UNSHOWN_BYTES: u64 = 64 << 10;
 
 /// Returns the number of bytes by which a command may be ahead of the reader of its output before
-/// it must wait. The last `keep_tail` bytes of the output are kept; those that this number leaves
-/// are for the data that the shim moves in one step, and for the FIFO, which is emptied when the
-/// command ends.
+/// it must wait. The last `keep_tail` bytes of the output are kept. The bytes beyond this number
+/// are reserved for the data that the shim moves in one step, and for the FIFO, which is emptied
+/// when the command ends.
 #[must_use]
 pub fn max_unshown_bytes(keep_tail: u64) -> u64 {
     (keep_tail / 4).clamp(MIN_UNSHOWN_BYTES, MAX_UNSHOWN_BYTES)

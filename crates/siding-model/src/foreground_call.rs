@@ -32,7 +32,7 @@ use crate::spec::TaskSpec;
 /// reader may be a pager, which reads slowly.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time between the first interrupt and the hint how to kill the command, in milliseconds. Most
+/// Time between the first interrupt and the hint about killing the command, in milliseconds. Most
 /// commands end sooner.
 const INTERRUPT_HINT_MS: u64 = 500;
 
@@ -61,8 +61,8 @@ pub struct CallPolicy {
     /// Whether the command is stopped when the reader of its output closes the pipe, as SIGPIPE
     /// ends a command of a shell's pipeline. Otherwise the call returns and the command continues.
     pub stops_without_reader: bool,
-    /// How long the command has run when the caller shows how to move it to the background; `None`
-    /// shows nothing.
+    /// Run time of the command after which the caller shows how to move it to the background;
+    /// `None` shows nothing.
     pub hint_after: Option<Duration>,
     /// Whether a person interrupts the command. Some time after the first interrupt, the caller
     /// then shows that a second one kills the command, and after half of the grace it also sends
@@ -443,7 +443,7 @@ impl ForegroundCall {
     }
 
     /// Handles a stop that is not confirmed. The person learns that a second interrupt ends the
-    /// call, so the hint about the kill is not shown any more.
+    /// call, so the hint about the kill is no longer shown.
     const fn delay_stop(&mut self) -> CallAction {
         (self.hint_at, self.terminate_at) = (None, None);
         if self.is_stop_delayed {
@@ -736,7 +736,7 @@ mod tests {
         assert_eq!(call.step(CallEvent::Tick, at(40)), hint);
         assert_eq!(call.step(CallEvent::Tick, at(41)), CallAction::Wait);
         assert_eq!(call.wake_at(), Some(at(100)));
-        // A command that is being stopped cannot be moved to the background any more.
+        // A command that is being stopped can no longer be moved to the background.
         interrupted.step(CTRL_C, at(1));
         assert_eq!(interrupted.step(CallEvent::Tick, at(40)), CallAction::Wait);
     }

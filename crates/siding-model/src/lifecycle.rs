@@ -44,8 +44,8 @@ struct LifecyclePolicy {
     signal: Signal,
     grace: Duration,
     on_leader_exit: OnLeaderExit,
-    /// Whether the move to the background starts the time of the deadline, if that does not count
-    /// yet. It does not in a mirror, where the remote task decides.
+    /// Whether the move to the background starts a deadline that does not count yet; false in a
+    /// mirror, where the remote task decides.
     placement_starts_deadline: bool,
 }
 

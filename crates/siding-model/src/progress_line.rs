@@ -108,7 +108,7 @@ fn format_seconds(ms: u64) -> String {
     })
 }
 
-/// Formats how long the task is silent, and why.
+/// Formats how long the task has been silent, and why.
 fn format_silence(stall: &AttentionView) -> String {
     let silent = format!("silent for {}", format_seconds(stall.silent_ms));
     let reason = match stall.verdict {

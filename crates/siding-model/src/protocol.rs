@@ -1,13 +1,12 @@
 //! The protocol between clients and shims.
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket and holds one JSON object. A shim
-//! responds to every request after it has carried out or refused the request, with
-//! [`ShimMessage::Done`] or [`ShimMessage::Refused`], and before with the requested facts, if the
-//! request is for facts. These responses do not name their request:
-//! they arrive in the order of the requests, except those that [`ShimRequest::is_answered_later`]
-//! names. A shim pushes every journal record to the subscribers of the task after it has tried to
-//! write the record; if the write fails, for example on a full disk, subscribers receive the record
-//! before it is stored.
+//! responds to every request with [`ShimMessage::Done`] once it has carried out the request, or
+//! with [`ShimMessage::Refused`]. If the request asks for facts, a message with the facts precedes
+//! this response. These responses do not name their request: they arrive in the order of the
+//! requests, except those that [`ShimRequest::is_answered_later`] names. A shim pushes every
+//! journal record to the subscribers of the task after it has tried to write the record; if the
+//! write fails, for example on a full disk, subscribers receive the record before it is stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +22,8 @@ use crate::terminal::{KeysRefusal, TerminalFacts, TerminalSize, TerminalUser};
 /// otherwise it could not be sent.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
-/// Most bytes of one [`ShimRequest::TerminalWrite`]. Written as JSON, twice as many characters must
-/// fit into a request.
+/// Maximum number of bytes of one [`ShimRequest::TerminalWrite`]. Written as JSON, twice as many
+/// characters must fit into a request.
 pub const MAX_TERMINAL_WRITE_BYTES: usize = 1024;
 
 /// The requester of a stop that a shim records when SIGTERM or SIGINT was sent to it.
@@ -121,15 +120,15 @@ pub enum ShimRequest {
         /// The new size.
         size: TerminalSize,
     },
-    /// Take the terminal for this client's person, before the first key and from the persons who
-    /// have typed. They may type again, and then have it as well; an agent is refused. Only a
-    /// person's client sends this.
+    /// Take the terminal for this client's person before the first key, also from other persons who
+    /// have typed. The others may type again, and then share the terminal; an agent is refused.
+    /// Only a person's client sends this.
     TerminalTake {
         /// Name of the person's program, for the journal.
         by: String,
     },
-    /// Give the terminal back that this client's person has taken. The end of the
-    /// connection has the same effect.
+    /// Give back the terminal that this client's person has taken. The end of the connection has
+    /// the same effect.
     TerminalReturn,
     /// Report the state of the task's terminal. The responses are [`ShimMessage::Terminal`] and then
     /// [`ShimMessage::Done`].
@@ -226,8 +225,8 @@ pub enum ShimMessage {
     },
     /// The terminal has accepted bytes of a client.
     TerminalWritten {
-        /// Number of the accepted bytes, counted from the first. The others were not written,
-        /// because the program does not read its terminal.
+        /// Number of the accepted bytes, counted from the first. The remaining bytes were not
+        /// written, because the program does not read its terminal.
         accepted: usize,
     },
     /// The terminal has accepted no byte of the client.

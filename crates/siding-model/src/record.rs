@@ -249,7 +249,7 @@ pub struct StopReport {
 
 impl StopReport {
     /// Maximum number of processes in `ended`, so that the record of a stopped fork bomb does not
-    /// have megabytes.
+    /// grow to megabytes.
     pub const MAX_LISTED_PROCESSES: usize = 64;
 
     /// Returns whether it is proven that all processes have ended.

@@ -1,5 +1,5 @@
 //! A sample task for the tests of several crates: its specification and its view. A test replaces
-//! the fields that it is about.
+//! the fields that it checks.
 
 use crate::id::{SessionId, TaskId};
 use crate::limits::{Limits, Thresholds};

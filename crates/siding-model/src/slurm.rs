@@ -120,9 +120,9 @@ pub fn may_result_from_job_end(record: &Record) -> bool {
     }
 }
 
-/// Returns whether a record ends the command, and the end of the task follows without the record of
-/// a stop. Such an end may be an effect of a signal of Slurm: a command may handle SIGTERM and exit
-/// with any code, also with 0, before the shim has recorded the stop.
+/// Returns whether a record ends the command, and the task then ends without the record of a stop.
+/// Such an end may be an effect of a signal of Slurm: a command may handle SIGTERM and exit with
+/// any code, also with 0, before the shim has recorded the stop.
 #[must_use]
 pub fn ends_command(record: &Record, on_leader_exit: OnLeaderExit) -> bool {
     let Record::Event { event: TaskEvent::LeaderEnded { tree, .. }, .. } = record else {

@@ -165,8 +165,8 @@ pub struct TaskSpec {
     /// The initial size of the task's terminal; `None` for a task without a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
-    /// Time without a keystroke after which the terminal is given back by a person who has taken it,
-    /// in milliseconds. Older builds ignore this field.
+    /// Time without a keystroke after which a person who has taken the terminal loses it, in
+    /// milliseconds. Older builds ignore this field.
     #[serde(default = "attach_idle_ms", skip_serializing_if = "is_default_attach_idle")]
     pub attach_idle_ms: u64,
     /// The remote machine that runs the task, whose mirror has this specification; `None` for a task

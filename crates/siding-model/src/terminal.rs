@@ -4,7 +4,7 @@
 //! allowed sizes ([`TerminalSize`]), the queries in the output and siding's answers to them
 //! ([`TerminalQuery`]), the spelling and the bytes of keys ([`KeyInput`]), what the terminal
 //! expects as input ([`TerminalInput`]), and the lease that excludes an agent while a person types
-//! ([`TerminalLease`]). Reading and writing the pseudoterminal is up to the shim and siding-core.
+//! ([`TerminalLease`]). The shim and siding-core read and write the pseudoterminal.
 
 mod detach;
 mod event;

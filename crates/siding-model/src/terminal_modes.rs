@@ -73,8 +73,8 @@ impl TerminalModes {
         ALTERNATE_SCREEN_MODES.iter().any(|mode| self.changes.private.contains(mode))
     }
 
-    /// Returns whether the output has moved the cursor to another row, or has erased text. Another
-    /// text between its lines would then spoil the picture.
+    /// Returns whether the output has moved the cursor to another row, or has erased text. Other
+    /// text between its lines would then corrupt the screen.
     #[must_use]
     pub const fn has_moved_cursor(&self) -> bool {
         self.has_moved_cursor

@@ -1,4 +1,4 @@
-//! The text for a person while a stop takes long.
+//! The text for a person during a long stop.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use crate::duration::format_duration;
 use crate::journal::TaskState;
 use crate::task_view::QueuedView;
 
-/// Returns the text about a stop that has not ended yet: what it waits for, and for how long the call
-/// waits at most. `state` is the present state of the task. The text contains words of the cluster,
-/// which are untrusted.
+/// Returns the text about a stop that has not ended yet: the confirmation that is missing, and the
+/// maximum time that the call waits. `state` is the present state of the task. The text contains
+/// words of the cluster, which are untrusted.
 #[must_use]
 pub fn stop_wait_text(state: &TaskState, limit: Duration) -> String {
     let (id, limit) = (state.spec.task_id, format_duration(limit));

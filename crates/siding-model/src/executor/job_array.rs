@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::TaskId;
 
 /// Time without a new element after which an array is submitted although elements are missing, in
-/// milliseconds: the tasks of these may never start.
+/// milliseconds. The tasks of the missing elements may never start.
 const MAX_GAP_MS: u64 = 2_000;
 
 /// The place of a job in a job array. A workflow assigns it to the instances of a matrix step that

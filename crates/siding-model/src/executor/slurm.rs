@@ -28,8 +28,8 @@ pub struct SlurmOptions {
     /// Number of nodes. The command runs on the first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// Time limit of the job in minutes; `None` for the deadline and the grace of the task and
-    /// another minute.
+    /// Time limit of the job in minutes; `None` uses the task's deadline plus its grace plus one
+    /// minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_minutes: Option<u64>,
     /// Further options of sbatch that [`is_job_argument`] accepts. They replace the others.
@@ -122,9 +122,9 @@ impl SlurmOptions {
     }
 }
 
-/// The options of sbatch that siding sets itself, and those with which it could not follow the job:
-/// sbatch then submits none, several, one with another script or one in another cluster, or does
-/// not print its number immediately.
+/// The options of sbatch that siding sets itself, and those with which it could not follow the job.
+/// With the latter, sbatch submits no job, several jobs, or a job with another script or in another
+/// cluster, or does not print its number immediately.
 const OWN_OPTIONS: [&str; 14] = [
     "array",
     "chdir",

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::NOTE_COLUMNS;
 use crate::text::one_line;
 
-/// Number of links that are named.
+/// Maximum number of links whose names are kept.
 const MAX_NAMES: usize = 3;
-/// Maximum number of bytes of a line of rsync that are kept: more than a path of the kernel.
+/// Maximum number of bytes of a line of rsync that are kept: more than the kernel's limit for a
+/// path.
 const MAX_LINE_BYTES: usize = 8 << 10;
 /// The beginning of rsync's line about a link, before its name. ` -> ` and the target follow.
 const LINE_START: &[u8] = b"ignoring unsafe symlink \"";

@@ -1,4 +1,4 @@
-//! The time limit of a task's job in a cluster, next to the deadline of the task.
+//! The time limit of a task's job in a cluster, in addition to the deadline of the task.
 
 use super::TaskState;
 use crate::executor::SlurmOptions;
@@ -6,8 +6,8 @@ use crate::lifecycle::JobLimitAnswer;
 use crate::process::MonotonicMs;
 
 impl TaskState {
-    /// Returns the present time limit of the job with these options, in milliseconds after its start;
-    /// `None` if an argument of sbatch sets it.
+    /// Returns the current time limit of the job with these options, in milliseconds after its
+    /// start; `None` if an argument of sbatch sets it.
     #[must_use]
     pub fn job_limit_ms(&self, options: &SlurmOptions) -> Option<u64> {
         let requested = || options.time_limit_ms(self.spec.deadline_ms, self.spec.grace_ms);
@@ -24,9 +24,10 @@ impl TaskState {
         }
     }
 
-    /// Returns the time at which the cluster ends the job, by the time limit that was requested or
-    /// raised later by `siding extend`. The cluster checks time limits about every half minute. `None` without a cluster, while the job
-    /// waits, after the end, and if an argument of sbatch sets the limit.
+    /// Returns the time at which the cluster ends the job, according to the time limit that was
+    /// requested, or that `siding extend` has raised. The cluster checks time limits about every
+    /// half minute. `None` without a cluster, while the job waits, after the end, and if an argument
+    /// of sbatch sets the limit.
     #[must_use]
     pub fn job_limit(&self) -> Option<MonotonicMs> {
         let options = self.spec.executor.as_ref()?.slurm.as_ref()?;

@@ -144,7 +144,7 @@ impl ConnectionLog {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.to_others))
     }
 
-    /// Returns the remotes that received most bytes, the largest first.
+    /// Returns the remotes that received the most bytes, the largest first.
     #[must_use]
     pub fn top_remotes(&self) -> Vec<SentToRemote> {
         let mut most: Vec<SentToRemote> = self

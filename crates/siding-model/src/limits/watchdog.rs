@@ -381,7 +381,7 @@ fn max_runnable_ms(before: &[ProcessUsage], now: &[ProcessUsage]) -> u64 {
     now.iter().filter_map(of).max().unwrap_or(0)
 }
 
-/// Returns the process that used most processor time between two samples.
+/// Returns the process that used the most processor time between two samples.
 fn busiest_process(before: &[ProcessUsage], now: &[ProcessUsage]) -> Option<BreachSource> {
     let before = index_processes(before);
     let used = |one: &&ProcessUsage| {

@@ -78,7 +78,7 @@ pub enum RemoteEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
-    /// A shim took the mirror over after a restart of this machine. The shim's pid and start time
+    /// A shim took over the mirror after a restart of this machine. The shim's pid and start time
     /// are those of this boot; the times of later records still follow the clock of the first boot.
     Rebooted {
         /// Time of the last event before the restart.

@@ -20,9 +20,9 @@ pub enum Coverage {
 
 impl Coverage {
     /// Returns whether the result has shown this event. A matched line is part of the output, and
-    /// an exceeded limit is part of the state. A refused host and an approaching deadline are shown
-    /// only by their notices. The state says who has a terminal, but only the screen shows what was
-    /// typed into one that was given back.
+    /// an exceeded limit is part of the state. The state says who holds the terminal, but only the
+    /// screen shows the keys typed into one that was given back. Only notices show a refused host
+    /// and an approaching deadline.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {

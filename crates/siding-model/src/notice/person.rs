@@ -23,7 +23,7 @@ pub fn needs_person(notice: &NoticeView) -> bool {
                 | NoticeStatus::Limit
                 | NoticeStatus::Lost
         ),
-        // The person who types knows it.
+        // The person who types already knows about it.
         NoticeKind::Lingering | NoticeKind::Matched | NoticeKind::Ready | NoticeKind::Terminal => {
             false
         }

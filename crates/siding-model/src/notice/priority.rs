@@ -28,7 +28,7 @@ impl NoticeEvent {
             | Self::Denied { .. }
             // Little time remains to move the deadline.
             | Self::Expiring { .. }
-            // The agent may have been refused, and waits for the terminal.
+            // The agent's keys may have been refused, so the agent waits for the terminal.
             | Self::Terminal { is_taken: false, .. }
             // The caller asked for this notice with `--wait-for`.
             | Self::Ready { .. } => Priority::Next,

@@ -28,7 +28,7 @@ impl Attributes {
         }
     }
 
-    /// Adds a whole number. The encoding writes numbers of 64 bits as texts.
+    /// Adds a whole number. The encoding writes 64-bit numbers as texts.
     pub(super) fn number(mut self, key: &str, number: u64) -> Self {
         let number = i64::try_from(number).unwrap_or(i64::MAX).to_string();
         self.0.push(json!({ "key": key, "value": { "intValue": number } }));

@@ -23,7 +23,8 @@ const SAMPLED_FLAG: u8 = 1;
 /// only.
 const MAX_EVENTS: usize = 128;
 
-/// The task's properties that are not in its journal, and what the caller wants to disclose.
+/// The task's properties that are not in its journal, and the data that the caller wants to
+/// disclose.
 #[derive(Debug, Clone, Copy)]
 pub struct SpanOptions<'s> {
     /// Name of the program that the command runs, without its directory: the name of the span.
@@ -34,7 +35,7 @@ pub struct SpanOptions<'s> {
     pub parent_task: Option<TraceParent>,
 }
 
-/// An ended task, as far as its span is concerned.
+/// The data of an ended task from which its span is built.
 #[derive(Debug, Clone)]
 pub struct TaskSpan {
     state: TaskState,
@@ -181,7 +182,7 @@ fn parent_context(state: &TaskState, parent_task: Option<TraceParent>) -> Option
     }
 }
 
-/// Returns a time in nanoseconds, as a text: the encoding writes numbers of 64 bits in this way.
+/// Returns a time in nanoseconds, as a text: the encoding writes 64-bit numbers in this way.
 fn unix_nanoseconds(time: UnixMs) -> String {
     (i128::from(time.0.max(0)) * 1_000_000).to_string()
 }

@@ -23,7 +23,7 @@ pub enum ReceivedMessage {
     },
 }
 
-/// The remote machine sent something else than messages.
+/// The remote machine sent a line that is not a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the remote machine sent something else than siding's messages: `{line}`")]
 pub struct UnreadableMessage {

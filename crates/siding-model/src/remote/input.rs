@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The remote machine stores the number of bytes that it has written to the FIFO. The mirror keeps
-//! each byte until that number includes it, and sends the others again over a new connection.
+//! each byte until that number includes it, and sends the kept bytes again over a new connection.
 
 use std::collections::VecDeque;
 
@@ -147,7 +147,7 @@ impl InputSender {
         self.unaccepted.extend(bytes);
     }
 
-    /// Handles that the rest of the source cannot be read.
+    /// Handles the loss of the rest of the source, which cannot be read.
     pub fn on_source_lost(&mut self) {
         self.source = SourceState::Lost { is_recorded: false };
     }
@@ -308,7 +308,7 @@ impl InputReceiver {
         self.position.bytes + self.pending.len() as u64
     }
 
-    /// Handles that the first `count` pending bytes were written.
+    /// Handles the write of the first `count` pending bytes.
     pub fn on_written(&mut self, count: usize) {
         self.position.bytes += self.pending.drain(..count).len() as u64;
     }
@@ -325,7 +325,7 @@ impl InputReceiver {
         self.pending = Vec::new();
     }
 
-    /// Handles that the input was closed, or that no process reads it.
+    /// Handles the end of the input: it was closed, or no process reads it.
     pub fn on_closed(&mut self) {
         self.position.state = RemoteInputState::Closed;
         self.pending = Vec::new();

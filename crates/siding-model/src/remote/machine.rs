@@ -36,12 +36,12 @@ pub use fetch::FetchError;
 mod job;
 mod requests;
 
-/// Time after which a request of a broken connection no longer arrives, in milliseconds. ssh gives a
-/// dead connection up after 45 seconds.
+/// Time after which a request of a broken connection no longer arrives, in milliseconds. ssh gives
+/// up a dead connection after 45 seconds.
 const MAX_REQUEST_AGE_MS: u64 = 60_000;
 
-/// Time for which a task must have been followed, in milliseconds, so that its connection is
-/// replaced without a pause. A connection that breaks sooner may break each time.
+/// Minimum time, in milliseconds, for which a connection must have followed the task to be replaced
+/// without a pause. A connection that breaks sooner may break every time.
 const MIN_FOLLOWED_MS: u64 = 5_000;
 
 /// The requester of a stop at the end of the session.
@@ -74,7 +74,7 @@ pub struct ExecutorFacts {
 pub struct MirrorContext<'s> {
     /// The state from the mirror's journal.
     pub state: &'s TaskState,
-    /// Number of stored bytes of the output, with released ones.
+    /// Number of stored bytes of the output, including released ones.
     pub output_bytes: u64,
     /// The local monotonic clock.
     pub monotonic: MonotonicMs,
@@ -102,7 +102,7 @@ pub enum MirrorAction {
     Record(Vec<Record>),
     /// Record an event on which the mirror has decided; with a summary if it ends the task.
     RecordEvent(TaskEvent),
-    /// Send the request. If that fails, the connection is broken.
+    /// Send the request. If that fails, the connection counts as broken.
     Send(RemoteRequest),
     /// Pass the message to the client whose request has this number.
     Respond {
@@ -117,7 +117,7 @@ pub enum MirrorAction {
     Install,
     /// End ssh, and answer the clients whose requests were forwarded.
     Disconnect {
-        /// Whether the next attempt to connect is due at once instead of after a growing pause.
+        /// Whether the next attempt to connect is due immediately instead of after a growing pause.
         retry_at_once: bool,
     },
     /// Copy this path of the specification's `fetch` to this machine.
@@ -127,8 +127,8 @@ pub enum MirrorAction {
     },
     /// End the copying of a path.
     CancelFetch,
-    /// Append a text to the output that ends at this offset, unless the output has it. The following
-    /// actions wait until the text is stored.
+    /// Append a text to the output that ends at this offset, unless the output already contains the
+    /// text. The following actions wait until the text is stored.
     AppendOutput {
         /// End of the remote output.
         at: u64,
@@ -167,8 +167,8 @@ pub struct MirrorMachine {
     unsent: Option<UnsentTask>,
     phase: LinkPhase,
     /// The records that end the remote task, until the summary has arrived and the requested files
-    /// are copied. All of them are recorded at once, so that no reader finds an ended task without a
-    /// summary.
+    /// are copied. All of them are recorded in one step, so that no reader finds an ended task
+    /// without a summary.
     ending: Vec<Record>,
     fetch: FetchProgress,
     /// Whether this process has copied the program to the remote machine.
@@ -180,9 +180,9 @@ pub struct MirrorMachine {
 
 type Actions = Vec<MirrorAction>;
 
-/// Returns why the program that was searched for on a remote machine and not found cannot be
-/// replaced by a copy of this one; `None` if it can. `name` is that of the executor, `program` the
-/// path in its settings, and `processors` are that of the remote machine and the local one.
+/// Returns why a copy of this program cannot replace the program that is missing on a remote
+/// machine; `None` if it can. `name` is the name of the executor, `program` the path in its
+/// settings, and `processors` are the remote and the local processor.
 #[must_use]
 pub fn missing_program_reason(
     name: &str,
@@ -238,8 +238,9 @@ impl MirrorMachine {
         vec![MirrorAction::Connect]
     }
 
-    /// Handles the start of ssh. Over a shared connection, the task is sent at once, which saves a
-    /// round trip. Otherwise ssh may fail, and a task that was not sent is known not to run.
+    /// Handles the start of ssh. Over a shared connection, the task is sent immediately, which
+    /// saves a round trip. Otherwise ssh may fail, and a task that was not sent is known not to
+    /// run.
     #[must_use]
     pub fn on_connected(&mut self, context: MirrorContext<'_>, is_shared: bool) -> Actions {
         self.phase = LinkPhase::Opened { hello: None, is_requested: false };
@@ -399,8 +400,8 @@ impl MirrorMachine {
         self.end(TaskEvent::Vanished { why })
     }
 
-    /// Handles that the remote machine does not have the task. A request that an earlier connection
-    /// carried may still be on its way there.
+    /// Handles the message that the remote machine does not have the task. A request that an
+    /// earlier connection carried may still be on its way there.
     fn on_unknown(&mut self, context: MirrorContext<'_>) -> Actions {
         let RemoteState { clock, sent_at, .. } = context.remote();
         let age_ms = sent_at.map_or(0, |sent_at| context.now().ms_since(sent_at));

@@ -27,7 +27,7 @@ pub const MAX_REMOTE_LINE_BYTES: usize = 4 << 20;
 pub struct RemotePosition {
     /// Number of the copied records, without the first record of the journal.
     pub records: u64,
-    /// Number of the copied bytes of the output, with released ones.
+    /// Number of the copied bytes of the output, including released ones.
     pub bytes: u64,
     /// Number of attempts of the job before the one to which both belong; 0 without a cluster.
     #[serde(default)]
@@ -135,8 +135,7 @@ impl RemoteRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum RemoteMessage {
-    /// There is no siding on the remote machine at the path that it was expected at. No other
-    /// message follows.
+    /// The remote machine has no siding at the expected path. No other message follows.
     Missing {
         /// The processor of the remote machine, as uname(1) calls it.
         processor: String,

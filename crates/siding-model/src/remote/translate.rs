@@ -14,8 +14,9 @@ use crate::terminal::{TerminalEvent, TerminalFacts};
 pub fn local_record(clock: RemoteClock, record: Record) -> Option<Record> {
     Some(match record {
         Record::Accepted(_) => return None,
-        // The caller waits here, so the mirror records the placement itself. A takeover there does
-        // not concern the local shim. After either record the deadline counts.
+        // The caller waits on this machine, so the mirror records the placement itself. A takeover
+        // on the remote machine does not concern the local shim. The deadline counts from either
+        // record on.
         Record::Event { at, event: TaskEvent::Placed { .. } } | Record::Rescued { at, .. } => {
             Record::Remote(RemoteEvent::DeadlineCounted { at: clock.to_local(at) })
         }
@@ -73,8 +74,8 @@ pub(super) fn with_earlier_output(mut record: Record, earlier: u64) -> Record {
     record
 }
 
-/// Returns a request of a local client with an offset in the output of the present attempt, which
-/// `earlier` bytes of interrupted attempts precede here.
+/// Returns a request of a local client with an offset in the output of the present attempt. On this
+/// machine, `earlier` bytes of interrupted attempts precede that output.
 #[must_use]
 pub fn remote_request(mut request: ShimRequest, earlier: u64) -> ShimRequest {
     if let ShimRequest::TerminalWrite { if_output: Some(offset), .. } = &mut request {
@@ -95,9 +96,9 @@ pub(super) fn local_message(mut message: ShimMessage, earlier: u64) -> ShimMessa
     message
 }
 
-/// Returns a record with the machine and the next steps added, if it says that the working
-/// directory of the task cannot be used there. Only this machine has the settings that map
-/// directories. `machine` is the name that the remote machine calls itself.
+/// Adds the machine and the next steps to a record that says that the working directory of the task
+/// cannot be used on the remote machine. Only this machine has the settings that map directories.
+/// `machine` is the remote machine's own name.
 pub(super) fn with_directory_advice(
     mut record: Record,
     executor: &RemoteExecutor,

@@ -125,8 +125,8 @@ impl BadExecutor {
     }
 }
 
-/// Minimum length of the part that an unknown key must have in common with a known one, of which it
-/// is the beginning or which it continues, such as `hostname` for `host`.
+/// Minimum length of the shorter key if an unknown key and a known one begin with the same letters
+/// and one continues the other, such as `hostname` for `host`.
 const MIN_COMMON_LETTERS: usize = 3;
 
 /// Returns the part of the message about an unknown key that names the intended key, or the kind of
@@ -396,8 +396,8 @@ impl ExecutorTable<'_> {
     }
 }
 
-/// Returns whether ssh takes a text for a destination. ssh takes a text with `-` at its beginning
-/// for an option.
+/// Returns whether ssh interprets a text as a destination. ssh interprets a text with `-` at its
+/// beginning as an option.
 fn is_destination(text: &str) -> bool {
     let is_separator = |c: char| c.is_whitespace() || c.is_control();
     !text.is_empty() && !text.starts_with('-') && !text.contains(is_separator)

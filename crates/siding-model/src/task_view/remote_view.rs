@@ -1,4 +1,4 @@
-//! The words about the remote machine on which a task runs.
+//! Descriptions of the remote machine on which a task runs.
 
 use serde::Serialize;
 
@@ -126,7 +126,7 @@ impl TaskView {
 
 impl QueuedView {
     /// Returns the job, its state and reason, and the expected start: `job 7, PENDING (Resources),
-    /// expected to start at 10:00`. `expected_start` is that time in the form for the reader. The
+    /// expected to start at 10:00`. `expected_start` is that time, formatted for the reader. The
     /// text is untrusted.
     #[must_use]
     pub fn describe(&self, expected_start: Option<&str>) -> String {
@@ -140,7 +140,7 @@ impl QueuedView {
 
 impl UnreachableView {
     /// Returns the start of the interruption, its reason, and whether a stop waits for its end.
-    /// `since` is the start in the form for the reader. The text is untrusted.
+    /// `since` is the start, formatted for the reader. The text is untrusted.
     #[must_use]
     pub fn describe(&self, since: &str) -> String {
         let pending = if self.stop_pending { "; a stop is pending" } else { "" };

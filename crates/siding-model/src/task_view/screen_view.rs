@@ -29,7 +29,7 @@ pub struct ScreenView {
     /// Hash of the size, the rows, the cursor and `alternate`: 16 hexadecimal digits. `siding keys
     /// --if-screen` accepts it.
     pub hash: String,
-    /// Whether the task has ended, so that the screen does not change any more.
+    /// Whether the task has ended, so that the screen no longer changes.
     pub ended: bool,
     /// Whether a part of the output before the offset is no longer stored. The screen was then
     /// computed from the output after this part, and may lack text.

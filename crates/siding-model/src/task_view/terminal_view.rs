@@ -10,10 +10,10 @@ use crate::terminal::TerminalSize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TerminalView {
-    /// The present size, or after the end the last one.
+    /// The current size, or the last one after the end.
     pub size: TerminalSize,
-    /// Time since which a person types into the terminal, RFC 3339; null while none does, and after
-    /// the end.
+    /// Time at which a person began to type into the terminal, RFC 3339; null if no person types,
+    /// and after the end.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub taken_since: Option<String>,
     /// Whether the task shows the alternate screen, as full-screen programs do; null in lists,

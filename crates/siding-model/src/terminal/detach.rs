@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetachKeys {
     sequence: Vec<u8>,
-    /// Number of the last typed bytes that are the begin of the sequence. They are held back.
+    /// Number of the last typed bytes that form the beginning of the sequence. They are held back.
     held: usize,
 }
 
@@ -18,8 +18,8 @@ pub struct DetachInput {
 }
 
 impl DetachKeys {
-    /// Time for which an incomplete sequence is held back, in milliseconds: a program that the first
-    /// key is meant for must receive it.
+    /// Time for which an incomplete sequence is held back, in milliseconds. After it, the program
+    /// receives the bytes, because they may be meant for it.
     pub const HOLD_MS: u64 = 500;
 
     /// Creates the recognizer. With an empty sequence it recognizes nothing.
@@ -58,7 +58,7 @@ impl DetachKeys {
         self.held > 0
     }
 
-    /// Returns the bytes that are held back, and no longer holds them back.
+    /// Returns the bytes that are held back, and clears them.
     pub fn release(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         self.sequence[..held].to_vec()

@@ -9,14 +9,13 @@ use crate::process::{MonotonicMs, ProcRef};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "terminal", rename_all = "snake_case")]
 pub enum TerminalEvent {
-    /// The terminal exists. Written before the command starts, and again when another holder was
-    /// started in place of one that was killed.
+    /// The terminal exists. Written before the command starts, and again when a new holder replaces
+    /// one that was killed.
     Opened {
         /// Time of the record.
         at: MonotonicMs,
-        /// The process that holds the terminal for the next shim, should this shim be killed;
-        /// `None` if it could not be started, in which case the end of this shim hangs up the
-        /// terminal.
+        /// The process that holds the terminal for the next shim if this shim is killed. `None` if
+        /// the holder could not be started: the end of this shim then hangs up the terminal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<ProcRef>,
     },
@@ -37,7 +36,8 @@ pub enum TerminalEvent {
         /// Name of the person's program, for people.
         by: String,
     },
-    /// No person types into the terminal any longer; it accepts the keys of an agent again.
+    /// Every person who has typed has detached or stopped typing, so the terminal accepts the keys
+    /// of an agent again.
     Returned {
         /// Time of the record.
         at: MonotonicMs,
@@ -58,7 +58,7 @@ impl TerminalEvent {
         }
     }
 
-    /// Returns the event with another time of the record, and without the process of another
+    /// Returns the event with the time `at`, and without the holder, which is a process of another
     /// machine.
     #[must_use]
     pub fn with_time(self, at: MonotonicMs) -> Self {
@@ -91,7 +91,7 @@ pub struct TerminalState {
     pub resizes: Vec<TerminalResize>,
     /// The process that holds the terminal for the next shim.
     pub holder: Option<ProcRef>,
-    /// Time since which a person types into the terminal; `None` while none does.
+    /// Time at which a person began to type into the terminal; `None` if no person types.
     pub taken_since: Option<MonotonicMs>,
 }
 

@@ -24,13 +24,13 @@ pub struct TerminalFacts {
     pub size: TerminalSize,
     /// The treatment of typed characters, and the process that waits for them.
     pub input: TerminalInput,
-    /// Whether the kernel does not let siding see what a process in the foreground waits for, so
-    /// that it may wait for input although `input` names no reader.
+    /// Whether the kernel hides what a process in the foreground waits for, so that this process
+    /// may wait for input although `input` names no reader.
     pub is_reader_hidden: bool,
     /// Whether typed input is left that no process has read. In canonical mode, only complete lines
     /// count.
     pub has_unread_input: bool,
-    /// Time since which a person has the terminal, in milliseconds; `None` while none has.
+    /// Milliseconds for which a person has held the terminal; `None` if no person holds it.
     pub taken_for_ms: Option<u64>,
     /// Whether the leader of the task is in the foreground of its terminal. Otherwise a shell in the
     /// task has started a job there. False from an older shim.
@@ -42,12 +42,12 @@ impl TerminalFacts {
     /// Returns whether a program waits for input, and has read everything that was typed.
     #[must_use]
     pub const fn awaits_input(&self) -> bool {
-        // A prompt of a program that runs as another user is seen only by its mode.
+        // Only the mode of the terminal reveals the prompt of a program that runs as another user.
         let is_hidden_prompt = self.is_reader_hidden && !self.input.echo;
         (self.input.awaits_input() || is_hidden_prompt) && !self.has_unread_input
     }
 
-    /// Returns the kind of input that a program waits for, or `None` while none waits for any.
+    /// Returns the kind of input that a program waits for, or `None` if no program waits for input.
     #[must_use]
     pub const fn awaited_input(&self, evidence: PromptEvidence) -> Option<AwaitedInput> {
         if self.awaits_input() { Some(self.input.expected_input(evidence)) } else { None }

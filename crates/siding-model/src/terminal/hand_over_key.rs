@@ -41,7 +41,8 @@ impl HandOverKey {
         self.is_held
     }
 
-    /// Ends the time in which a second Ctrl-B may follow. `input` is what was typed before.
+    /// Ends the time in which a second Ctrl-B may follow. `input` is the result for the bytes typed
+    /// before.
     #[must_use]
     pub fn expire(&mut self, input: DetachInput) -> DetachInput {
         let is_detached = std::mem::take(&mut self.is_held);

@@ -5,14 +5,14 @@ use crate::process::MonotonicMs;
 
 /// Ctrl-C, as a terminal sends it.
 pub const CTRL_C: u8 = 0x03;
-/// Time within which a second Ctrl-C follows the first, in milliseconds.
+/// Maximum time from the first to the second Ctrl-C, in milliseconds.
 const REPEAT_MS: u64 = 3_000;
 /// Time that a command has to end after the second Ctrl-C, in milliseconds.
 const END_MS: u64 = 3_000;
 
 /// Decides when Ctrl-C stops a command with a terminal. The key belongs to the program: the kernel
-/// turns it into SIGINT, or an editor reads it. Only if a program that reads lines, and that waits
-/// for no input, still runs some time after two Ctrl-C does the next Ctrl-C stop the task.
+/// turns it into SIGINT, or an editor reads it. The next Ctrl-C stops the task only if the program
+/// reads lines, waits for no input, and still runs some time after two Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IgnoredInterrupts {
     state: InterruptState,
@@ -30,7 +30,7 @@ enum InterruptState {
     Checking,
     /// The program ignores Ctrl-C; the next one stops the task.
     Ignored,
-    /// Ctrl-C did not reach the program; the next one that does not reach it either stops the task.
+    /// Ctrl-C did not reach the program; the next Ctrl-C that does not reach it stops the task.
     Refused,
 }
 
@@ -80,8 +80,8 @@ impl IgnoredInterrupts {
         self.state != InterruptState::None
     }
 
-    /// Processes that the typed keys did not reach the program, for example because its machine is
-    /// not reachable. A person must be able to end the call then.
+    /// Handles keys that did not reach the program, for example because its machine is unreachable.
+    /// Even then, a person must be able to end the call.
     pub fn on_refused(&mut self) -> RefusedKeys {
         match self.state {
             InterruptState::None => RefusedKeys::Lost,
@@ -96,7 +96,7 @@ impl IgnoredInterrupts {
         }
     }
 
-    /// Processes that the typed keys have reached the program.
+    /// Handles keys that have reached the program.
     pub fn on_accepted(&mut self, now: MonotonicMs) {
         if self.state == InterruptState::Refused {
             self.state = InterruptState::Once { at: now };

@@ -108,7 +108,7 @@ pub enum KeysRefusal {
 }
 
 impl KeysRefusal {
-    /// Returns the time since which a person has the terminal, in milliseconds; `None` for another
+    /// Returns the milliseconds for which a person has held the terminal; `None` for another
     /// refusal.
     #[must_use]
     pub const fn taken_for_ms(&self) -> Option<u64> {

@@ -1,8 +1,8 @@
 //! The names of keys, in tmux's spelling.
 //!
-//! As in tmux, a word that is no key name is text. Unlike tmux, a word that resembles a key name is
-//! an error: a misspelled `Enter` or `C-c` that is typed as text into a program may do harm. The
-//! names are case-sensitive, because `up` or `end` is more often a text.
+//! As in tmux, a word that is not a key name is text. Unlike tmux, a word that resembles a key name
+//! is an error: a misspelled `Enter` or `C-c` that is typed as text into a program may do harm. The
+//! names are case-sensitive, because words such as `up` and `end` are usually text.
 
 use super::keys::{KeyCode, KeyInput, KeyModifiers, KeyPress, control_character};
 use super::mouse::parse_click;
@@ -73,7 +73,8 @@ const FOREIGN_NAMES: &[(&str, KeyCode)] = &[
     ("ins", KeyCode::Insert),
     ("del", KeyCode::Delete),
 ];
-/// Further names, in lower case, that only brackets or modifiers distinguish from text.
+/// Further names, in lower case. They count as keys only in brackets or with modifiers, because the
+/// bare words could be text.
 const MARKED_NAMES: &[(&str, KeyCode)] = &[
     ("cr", KeyCode::Enter),
     ("nl", KeyCode::Enter),
@@ -81,8 +82,8 @@ const MARKED_NAMES: &[(&str, KeyCode)] = &[
     ("bs", KeyCode::Backspace),
     ("sp", KeyCode::Char(' ')),
 ];
-/// Escape sequences of programming languages that were not converted to a character, and the keys
-/// that they mean.
+/// Escape sequences of programming languages that the caller did not convert to characters, and the
+/// keys that they denote.
 const ESCAPED_CHARACTERS: &[(&str, &str)] = &[
     (r"\n", "Enter"),
     (r"\r", "Enter"),
@@ -131,10 +132,10 @@ pub enum KeyError {
     UnknownKey {
         /// The rejected word as it was passed, not escaped.
         word: String,
-        /// The key whose name is nearest, if one is near.
+        /// The key with the most similar name, if one is similar.
         nearest: Option<String>,
     },
-    /// A terminal sends no code of its own for the key with these modifiers.
+    /// A terminal has no separate code for the key with these modifiers.
     #[error("a terminal has no code for `{word}`; the nearest key is `{key}`")]
     NoCode {
         /// The rejected word as it was passed, not escaped.
@@ -142,7 +143,7 @@ pub enum KeyError {
         /// The nearest key that can be sent.
         key: String,
     },
-    /// The word starts as a click, but names no cell.
+    /// The word starts like a click, but names no cell.
     #[error("`{word}` is not a click; write a column and a row from 0, as in `click:12,5`")]
     InvalidClick {
         /// The rejected word as it was passed, not escaped.
@@ -178,8 +179,8 @@ fn unknown_key_text(word: &str, nearest: Option<&str>) -> String {
 ///
 /// # Errors
 ///
-/// Returns [`KeyError`] for an empty word and for a word that resembles a key or a click but is
-/// none. [`KeyInput::Text`] types such a word as it is.
+/// Returns [`KeyError`] for an empty word, and for a word that resembles a key or a click but is
+/// neither. [`KeyInput::Text`] types such a word as it is.
 pub fn parse_key(word: &str) -> Result<KeyInput, KeyError> {
     if word.is_empty() {
         return Err(KeyError::Empty);
@@ -262,8 +263,8 @@ const fn join_modifiers(one: KeyModifiers, other: KeyModifiers) -> KeyModifiers 
     }
 }
 
-/// Returns the usual form of a key. If a terminal has no code of its own for the key with these
-/// modifiers, returns the nearest key that has one as the error.
+/// Returns the usual form of a key. If a terminal has no separate code for the key with these
+/// modifiers, the error is the nearest key that has one.
 fn normalize_press(press: KeyPress) -> Result<KeyPress, KeyPress> {
     let KeyModifiers { control, alt, shift } = press.modifiers;
     let only_alt = KeyModifiers { alt, ..KeyModifiers::default() };
@@ -354,7 +355,7 @@ fn strip_brackets(word: &str) -> (&str, bool) {
 }
 
 /// Splits a modifier in the spelling of another program from the name of a key. A single letter is
-/// a modifier only in brackets or in upper case before `-`, because `a+b` is more often a text.
+/// a modifier only in brackets or in upper case before `-`, because `a+b` is usually text.
 fn split_spelled_modifier(name: &str, is_bracketed: bool) -> Option<(KeyModifiers, &str)> {
     let end = name.find(['-', '+'])?;
     let (spelled, rest) = (&name[..end], &name[end + 1..]);
@@ -379,7 +380,7 @@ fn find_foreign_code(name: &str, is_bracketed: bool, has_modifiers: bool) -> Opt
     let find = |names: &[(&str, KeyCode)]| {
         names.iter().find(|(known, _)| known.eq_ignore_ascii_case(&lower)).map(|(_, code)| *code)
     };
-    // `dc` and `ic` are more often texts. `f5` is a key.
+    // `dc` and `ic` are usually text; `f5` is a key.
     let is_known_form = is_marked || lower.len() > 2 || lower.starts_with('f');
     let allowed = find(KEY_NAMES).filter(|_| is_known_form);
     allowed
@@ -434,7 +435,7 @@ fn shifted_function_key(number: u32) -> Option<(KeyCode, KeyModifiers)> {
 }
 
 /// Returns the key whose name differs from a word in one letter, but not in the first one, which is
-/// a capital letter. The words of a text are too often similar to a shorter name.
+/// a capital letter. Short names are excluded, because ordinary words resemble them too often.
 fn find_similar_code(word: &str) -> Option<KeyCode> {
     let is_similar = |name: &str| {
         name.len() >= MIN_SIMILAR_NAME_BYTES
@@ -649,7 +650,7 @@ mod tests {
             }
         }
 
-        /// The parser panics for no word, and reads each key as it is displayed.
+        /// The parser never panics, and parses the displayed form of each key as the same key.
         #[test]
         fn a_key_is_displayed_as_it_is_parsed(word in any_word()) {
             match parse_key(&word) {

@@ -78,8 +78,8 @@ impl TerminalLease {
         events
     }
 
-    /// Gives the lease to one person, without a keystroke and without the others who have typed.
-    /// The others may still type, and thereby share the lease again. Only a person may call this.
+    /// Gives the lease to one person alone, without a keystroke. The others who have typed may type
+    /// again, and thereby share the lease. Only a person may call this.
     pub fn steal(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
         let events = self.record_keystroke(viewer, now);
         self.typists.retain(|typist| typist.viewer == viewer);
@@ -163,7 +163,7 @@ mod tests {
     fn an_agent_is_refused_from_the_first_keystroke_to_the_detachment() {
         let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         assert_eq!(lease.check_agent(seconds(1)), Ok(()));
-        // Watching alone takes nothing.
+        // Watching alone does not take the lease.
         assert!(lease.detach(ANNA, seconds(1)).is_empty());
         assert_eq!(lease.record_keystroke(ANNA, seconds(2)), [LeaseEvent::Taken]);
         assert!(lease.record_keystroke(ANNA, seconds(3)).is_empty());

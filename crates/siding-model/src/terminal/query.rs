@@ -90,7 +90,7 @@ pub enum QueryReply {
         /// Whether the answer has the private form.
         private: bool,
     },
-    /// The terminal does not answer, as a terminal without the feature in question.
+    /// The terminal does not answer, like a terminal without the feature in question.
     None,
 }
 
@@ -206,7 +206,7 @@ fn visit_queries(sequence: Sequence<'_>, visit: &mut dyn FnMut(TerminalQuery)) {
     }
 }
 
-/// Returns the query that a control sequence with these parameters and this final byte is.
+/// Returns the query that a control sequence with these parameters and this final byte represents.
 fn find_csi_query(parameters: &[u8], last: u8) -> Option<TerminalQuery> {
     let (prefix, parameters) = match parameters {
         [prefix @ b'<'..=b'?', rest @ ..] => (Some(*prefix), rest),
@@ -236,8 +236,8 @@ fn find_csi_query(parameters: &[u8], last: u8) -> Option<TerminalQuery> {
     }
 }
 
-/// Returns the query that a device control string with this content is. Only the start matters,
-/// because no capability and no setting is known.
+/// Returns the query that a device control string with this content represents. Only the start
+/// matters, because no capability and no setting is known.
 fn find_device_query(content: &[u8]) -> Option<TerminalQuery> {
     if content.starts_with(b"+q") {
         Some(TerminalQuery::Capabilities)
@@ -247,7 +247,7 @@ fn find_device_query(content: &[u8]) -> Option<TerminalQuery> {
 }
 
 /// Calls `visit` with each color that an operating system command asks for. A command that also
-/// sets a color is no query, because the person's terminal must receive it.
+/// sets a color is not a query, because the person's terminal must receive it.
 fn visit_color_queries(
     content: &[u8],
     terminator: StringTerminator,

@@ -11,7 +11,8 @@ const CTRL_Z: u8 = 0x1a;
 /// group, setpgid(2)). There the key suspends the call instead. Everywhere else it belongs to the
 /// task: to a program that reads single keys, and to the job of a shell in the task.
 ///
-/// The state of the terminal decides, so the key and what follows it are held until it is known.
+/// The state of the terminal decides, so the key and the bytes after it are held until that state
+/// is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SuspendKey {
     /// Ctrl-Z and the bytes after it; empty if nothing is held.
@@ -20,12 +21,12 @@ pub struct SuspendKey {
     is_checking: bool,
 }
 
-/// What follows from the state of the terminal.
+/// The decision that follows from the state of the terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SuspendDecision {
     /// The held bytes, if they are for the program.
     pub forwarded: Vec<u8>,
-    /// Whether the call is suspended. What was typed after the key was meant for the shell and is
+    /// Whether the call is suspended. Bytes typed after the key were meant for the shell and are
     /// dropped.
     pub is_suspended: bool,
 }

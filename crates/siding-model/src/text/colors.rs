@@ -2,8 +2,8 @@
 //!
 //! Inside the text pipeline a color sequence is encoded as characters of a private range, so that
 //! the stages that cut, fold and escape text treat it as text. [`decode_colors`] turns it into an
-//! escape sequence again. A task can print the private characters itself; this has no other effect
-//! than its color sequences have.
+//! escape sequence again. A task can print the private characters itself, which has the same effect
+//! as printing color sequences.
 
 /// The first of the private characters; the character for an ASCII byte is this value plus the
 /// byte.
@@ -79,8 +79,8 @@ fn decode_char(c: char) -> Option<char> {
     matches!(byte, b'0'..=b'9' | b';' | b':' | b'm').then(|| char::from(byte))
 }
 
-/// Returns the encoded colors of a rendered text without its other characters: before another text,
-/// they have the effect that they would have at its end.
+/// Returns the encoded colors of a rendered text without its other characters. Placed before
+/// another text, they color it as if it followed the rendered text.
 #[must_use]
 pub fn encoded_colors(text: &str) -> String {
     text.chars().filter(|c| decode_char(*c).is_some()).collect()
@@ -92,7 +92,7 @@ const RESET: &str = "\x1b[m";
 /// Turns the encoded colors of a rendered text into escape sequences. An encoded sequence whose end
 /// was cut off is removed. A line that would leave a color set ends with a reset.
 ///
-/// The result contains no other escape sequences than colors.
+/// The result contains no escape sequences other than colors.
 #[must_use]
 pub fn decode_colors(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

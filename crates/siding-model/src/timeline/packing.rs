@@ -6,7 +6,7 @@ use super::axis::ColumnScale;
 use super::{BarPart, BarStatus, BarTask, MarkKind, TimelineBar, TimelineCounts, TimelineMark};
 use super::{TimelineTask, TimelineWindow};
 
-/// A bar before its texts are made.
+/// A bar whose texts have not been formatted yet.
 #[derive(Debug, Clone)]
 pub(super) struct BarDraft {
     pub(super) from: usize,

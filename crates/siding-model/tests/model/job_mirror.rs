@@ -1,6 +1,6 @@
-//! A job in a cluster, siding on the machine that submits it, and the mirror of its task: at any
-//! point the job is interrupted or ended, the connection breaks, or the mirror is killed and
-//! another one continues from its journal.
+//! Simulates a job in a cluster, siding on the machine that submits the job, and the mirror of its
+//! task. At any point the job may be interrupted or ended, the connection may break, or the mirror
+//! may be killed and replaced by one that continues from its journal.
 
 mod cluster;
 mod outcomes;
@@ -48,11 +48,11 @@ enum WorldStep {
     Interrupt,
     /// The job ends.
     EndJob,
-    /// The submitting machine sends what is new.
+    /// The submitting machine sends the new status, records and output.
     Send,
     /// One message arrives at the mirror.
     Deliver,
-    /// The connection breaks. Requests on their way may still arrive.
+    /// The connection breaks. Requests in transit may still arrive.
     Break { delivers_requests: bool },
     /// The mirror is killed.
     Kill { delivers_requests: bool },
@@ -91,11 +91,12 @@ struct World {
     to_mirror: VecDeque<Delivery>,
     /// Whether the job is in the queue or runs, according to the present connection.
     is_followed: bool,
-    /// Whether a stop was forwarded since then.
+    /// Whether a stop was forwarded since the job was followed.
     has_forwarded_stop: bool,
     /// The requester of a stop that no record of the task contains.
     stop_requester: Option<String>,
-    /// The end that the mirror has received, with the phase of the task and the pending stop then.
+    /// The end that the mirror has received, with the phase of the task and the pending stop at
+    /// that moment.
     received_end: Option<(JobEnd, Phase, Option<String>)>,
     now: MonotonicMs,
 }
@@ -323,7 +324,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen, over connections that do not break.
+    /// Runs the simulation to its end, over connections that do not break.
     fn finish(&mut self) {
         for _ in 0..10 {
             self.take(WorldStep::Connect { is_shared: false });
@@ -417,7 +418,7 @@ proptest! {
     }
 }
 
-/// The time limit of a job is a deadline, even if no deadline counts because a person waits.
+/// The time limit of a job ends a task even if the task has no deadline because a person waits.
 #[test]
 fn the_time_limit_of_a_job_ends_the_task_of_a_person_with_a_deadline() {
     for deadline_from_background in [true, false] {

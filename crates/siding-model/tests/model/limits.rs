@@ -210,7 +210,7 @@ fn a_loop_of_short_processes_is_a_busy_loop() {
     assert_eq!(breach_count, 1);
 }
 
-/// A burst of one second at nine times the rate is allowed, permanent output at three times the
+/// A burst of one second at nine times the rate is allowed; permanent output at three times the
 /// rate is not.
 #[test]
 fn a_burst_does_not_exceed_the_output_rate() {

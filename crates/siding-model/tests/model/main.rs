@@ -11,7 +11,7 @@
 //! - `metrics`: the counts of journals, and the text of the metrics;
 //! - `mirror`: a remote task and its mirror, with a network that breaks at any point;
 //! - `job_mirror`: a job in a cluster and its mirror, with interruptions of both at any point;
-//! - `queue_time`: that the time of a job in the queue is no time of its command;
+//! - `queue_time`: the time of a job in the queue, which does not count as run time of its command;
 //! - `remote_input`: the standard input of a remote task, over such a network;
 //! - `otlp`: the spans of tasks, and the entries for the journal of systemd;
 //! - `prompts`: the detection of prompts in the last lines of output;

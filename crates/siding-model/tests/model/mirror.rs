@@ -1,5 +1,6 @@
-//! A remote machine, the mirror of its task and the network between them: at any point the network
-//! breaks, or the mirror is killed and another one continues from its journal.
+//! Simulates a remote machine, the mirror of its task and the network between them. At any point
+//! the network may break, or the mirror may be killed and replaced by one that continues from its
+//! journal.
 
 use std::collections::VecDeque;
 
@@ -32,11 +33,11 @@ enum WorldStep {
     Serve,
     /// The remote task advances by a record and some output.
     Advance,
-    /// The remote machine sends what is new.
+    /// The remote machine sends its new records and output.
     Send,
     /// One message arrives at the mirror.
     Deliver,
-    /// The connection breaks. What is on its way to the remote machine may still arrive.
+    /// The connection breaks. Messages in transit to the remote machine may still arrive.
     Break { delivers_requests: bool },
     /// The mirror is killed.
     Kill { delivers_requests: bool },
@@ -316,7 +317,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen, over connections that do not break.
+    /// Runs the simulation to its end, over connections that do not break.
     fn finish(&mut self) {
         for _ in 0..10 {
             self.take(WorldStep::Connect { is_shared: false });
@@ -356,7 +357,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     /// The task is started at most once, its outcome in the mirror is that of the remote machine,
-    /// and the output is complete. A task that was not started has no other outcome than that.
+    /// and the output is complete. For a task that was not started, this is the only outcome.
     #[test]
     fn a_mirror_is_true_whatever_breaks(
         history in random_histories::any_history(),

@@ -1,4 +1,4 @@
-//! The time of a job in the queue of its cluster, which is no time of its command.
+//! The time of a job in the queue of its cluster, which does not count as run time of its command.
 
 use siding_model::executor::{RemoteExecutor, SlurmOptions};
 use siding_model::history::{Run, RunLength};

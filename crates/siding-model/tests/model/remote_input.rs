@@ -8,17 +8,17 @@ use siding_model::remote::{
     INPUT_WINDOW_BYTES, InputAction, InputPosition, InputReceiver, InputSender, RemoteInputState,
 };
 
-/// Maximum number of bytes that may be on their way: few, so that this limit is reached.
+/// Maximum number of bytes in transit; small, so that the test reaches this limit.
 const MAX_SENT_BYTES: usize = 50;
 
 /// A step of the world.
 #[derive(Debug, Clone, Copy)]
 enum WorldStep {
-    /// A new connection replaces the one before, which has carried none or all of its messages.
+    /// A new connection replaces the previous one, which has delivered none or all of its messages.
     Connect { delivers_input: bool },
     /// The mirror reads at most this many bytes of the source.
     Read(usize),
-    /// The mirror sends what it may send.
+    /// The mirror sends all messages that it may send.
     Send,
     /// One message arrives at the remote side.
     DeliverInput,
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen, over a connection that does not break.
+    /// Runs the simulation to its end, over a connection that does not break.
     fn finish(&mut self) {
         self.take(WorldStep::Connect { delivers_input: false });
         for _ in 0..self.source.len() + 10 {
@@ -231,8 +231,8 @@ proptest! {
         prop_assert!(world.sender.is_closed());
     }
 
-    /// After a crash, the FIFO has the beginning of the source. Unless it has all of it, or no
-    /// process reads it, the loss is recorded and the input is closed.
+    /// After a crash, the FIFO contains the beginning of the source. The loss is recorded and the
+    /// input is closed, unless the FIFO contains the whole source or no process reads the FIFO.
     #[test]
     fn an_input_that_ends_early_has_a_recorded_loss(
         source in any_source(),

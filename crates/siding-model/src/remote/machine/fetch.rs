@@ -4,8 +4,8 @@
 //! reader of the end finds the files. The records that report the end are held back meanwhile. If
 //! the connection breaks, the remote machine sends them again.
 //!
-//! A stop that a client of the mirror requests prevents the copying that has not begun, and ends
-//! the one that has. The end of the session, and a stop on the remote machine, do neither.
+//! A stop that a client of the mirror requests prevents the copying, or ends it if it has begun.
+//! The end of the session, and a stop on the remote machine, do not affect the copying.
 
 use crate::file_sync::{FetchFailure, SkippedLinks};
 use crate::journal::TaskState;
@@ -161,7 +161,7 @@ impl MirrorMachine {
         vec![MirrorAction::Fetch { path }]
     }
 
-    /// Handles that a path was copied, without these symbolic links, or could not be copied.
+    /// Handles the result of copying a path: the symbolic links that were left out, or the error.
     #[must_use]
     pub fn on_fetched(
         &mut self,
@@ -237,9 +237,9 @@ impl MirrorMachine {
         actions
     }
 
-    /// Handles that the remote machine has sent all of its records, although the task has not ended
-    /// here: either files are copied first, or a crash there lost the summary, or records that this
-    /// machine has.
+    /// Handles the message that the remote machine has sent all of its records although the task
+    /// has not ended here. Either files are still being copied, or a crash of the remote machine
+    /// lost the summary or records that this machine has.
     pub(super) fn on_remote_end(&mut self, context: MirrorContext<'_>) -> Actions {
         if self.fetch.is_running() {
             self.fetch.has_remote_ended = true;

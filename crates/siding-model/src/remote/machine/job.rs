@@ -99,8 +99,8 @@ impl MirrorMachine {
             }
             JobEnd::Lost { why } => (Vec::new(), why),
         };
-        // All events have the time of this decision, because a lifecycle rejects a deadline in the
-        // past, and one that was moved to `now` would be in the past a moment later.
+        // All events have the time of this decision. A deadline that was moved to `now` would be in
+        // the past a moment later, and a lifecycle rejects such a deadline.
         let mut records = Vec::new();
         for event in events {
             let (next, effects) = lifecycle.step(&event, now);

@@ -11,8 +11,8 @@ use crate::signal::Signal;
 
 impl MirrorMachine {
     /// Requests the stop of the task. The record precedes the request: the connection may have
-    /// broken without a sign, and the request is then repeated over the next one. A task that was not
-    /// sent ends immediately, and so does the attempt to connect.
+    /// broken unnoticed, and the request is then repeated over the next connection. A task that was
+    /// not sent ends immediately, and so does the attempt to connect.
     #[must_use]
     pub fn stop(
         &mut self,

@@ -11,8 +11,8 @@ const MAX_HELD_BYTES: usize = 64;
 #[derive(Debug, Clone, Default)]
 pub struct QueryFilter {
     parser: SequenceParser,
-    /// The first bytes of an incomplete sequence. After more bytes than that, only an ESC that may
-    /// end the sequence.
+    /// The first bytes of an incomplete sequence; for a longer sequence, only an ESC that may end
+    /// it.
     held: Vec<u8>,
     handling: SequenceHandling,
     /// Whether the copied output ends in an incomplete sequence that an ESC has canceled.

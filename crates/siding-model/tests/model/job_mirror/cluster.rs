@@ -13,7 +13,7 @@ use crate::journal::run_live;
 use crate::random_histories::{self, EventHistory};
 use crate::sample_records;
 
-/// Lead of the clock of a node, in milliseconds.
+/// Milliseconds by which the clock of a node is ahead.
 const NODE_AHEAD_MS: u64 = 7;
 /// A deadline that is far away when the job ends, in milliseconds.
 const LATE_DEADLINE_MS: u64 = 100_000_000;
@@ -182,7 +182,7 @@ impl Cluster {
                 request: ShimRequest::Stop { by, .. },
                 ..
             }) => {
-                // The stop of a job that waits goes to the cluster. A job that runs has its own
+                // The cluster handles the stop of a waiting job. A running job follows its own
                 // history.
                 if self.served.as_ref().is_some_and(|served| !served.is_accepted) {
                     self.end_job(&JobEnd::Cancelled { by });
