@@ -120,7 +120,7 @@ impl Token {
     pub(crate) fn remove_file(&self) {
         let Some(file) = &self.file else { return };
         if fs::read_to_string(file).is_ok_and(|text| text.trim_end() == self.text) {
-            // A file that cannot be removed is harmless: no server accepts its token any more.
+            // A file that cannot be removed is harmless: no server accepts its token now.
             let _best_effort = fs::remove_file(file);
         }
     }

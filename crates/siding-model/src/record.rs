@@ -32,7 +32,7 @@ pub const FORMAT_WITH_EXPIRING: u32 = 4;
 pub const FORMAT_WITH_RELEASED: u32 = 5;
 
 /// Format of a journal that calls an exceeded limit `limit_kind` instead of `which`, and of a task
-/// whose files have their present names (`docs/format.md`).
+/// whose files have their current names (`docs/format.md`).
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
 /// Format of a journal whose specification may have the standard input `inherit`, `separate_stderr`,

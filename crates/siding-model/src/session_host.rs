@@ -2,7 +2,7 @@
 
 use crate::id::SessionId;
 
-/// A program that opens sessions and gives them names with a prefix of its own.
+/// A program that opens sessions, whose names begin with the program's own prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionHost {
     /// Claude Code, through its hooks.

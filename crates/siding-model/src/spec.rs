@@ -158,8 +158,8 @@ pub struct TaskSpec {
     /// started; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
-    /// Whether the task has a FIFO of its own for its standard error, so that its caller can tell
-    /// the two streams apart. The output file contains both streams in any case.
+    /// Whether the task has a separate FIFO for its standard error, so that its caller can tell the
+    /// two streams apart. The output file contains both streams in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub separate_stderr: bool,
     /// The initial size of the task's terminal; `None` for a task without a terminal.

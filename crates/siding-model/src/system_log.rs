@@ -17,7 +17,7 @@ use crate::text::{cut_head, make_visible};
 /// whose default limit is about 200 kB.
 const MAX_VALUE_BYTES: usize = 1 << 10;
 
-/// The type of an entry, which has a message id of its own (`journalctl MESSAGE_ID=…`).
+/// The type of an entry. Each type has its own message id (`journalctl MESSAGE_ID=…`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// The command of a task has started, or a process was adopted.

@@ -90,8 +90,8 @@ pub struct TaskCandidate {
     pub is_live: bool,
 }
 
-/// Returns the task that a name refers to, of the tasks with this name: the one that was started
-/// last of those that run, or of all if none runs.
+/// Returns the task that a name refers to, among the tasks with this name: the running task that
+/// was started last or, if none runs, the last started task.
 #[must_use]
 pub fn choose_named(candidates: impl IntoIterator<Item = TaskCandidate>) -> Option<TaskCandidate> {
     candidates.into_iter().max_by_key(|one| (one.is_live, one.started, one.id))

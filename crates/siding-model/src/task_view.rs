@@ -128,7 +128,7 @@ pub struct TaskView {
     pub job_id: Option<String>,
     /// Number of times that a cluster interrupted the job and started it again.
     pub restarts: u32,
-    /// The present interruption of the connection to the remote machine, where the task continues;
+    /// The current interruption of the connection to the remote machine, where the task continues;
     /// null while it is reachable.
     pub unreachable: Option<UnreachableView>,
     /// The loss for which the standard input on the remote machine was closed before its end; null
@@ -198,7 +198,7 @@ pub struct UnreachableView {
 }
 
 impl UnreachableView {
-    /// Returns the view of the present interruption; `None` while the remote machine is reachable,
+    /// Returns the view of the current interruption; `None` while the remote machine is reachable,
     /// after the end, and for a task that runs on this machine.
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {

@@ -31,10 +31,10 @@ pub struct ToolAnswer {
     /// except for the line that met a condition `output:REGEX`, which is shown in one line after
     /// the task's id.
     pub lines: Vec<String>,
-    /// Output of a task, if the answer shows any. It is a block of its own, so that a model does
-    /// not mistake a line of the task for one of siding's.
+    /// Output of a task, if the answer shows any. The output is a separate block, so that a model
+    /// does not mistake a line of the task for one of siding's.
     pub output: Option<String>,
-    /// Notices about other tasks, if there are any, in a block of their own.
+    /// Notices about other tasks, if there are any, in a separate block.
     pub notices: Option<String>,
     /// The fields of the tool's structured content in addition to those that every tool has; `None`
     /// for an answer that is only text.

@@ -12,7 +12,7 @@ use siding_model::id::TaskId;
 use super::plan::Plan;
 use super::state::StepStart;
 
-/// The job arrays of the present round.
+/// The job arrays of the current round.
 #[derive(Debug, Default)]
 pub(super) struct JobArrays {
     /// The elements that have not started, by the index of their step.

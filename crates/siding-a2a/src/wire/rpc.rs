@@ -41,7 +41,7 @@ pub mod code {
     pub const NOT_CANCELABLE: i64 = -32002;
     /// The server supports no webhooks.
     pub const PUSH_NOT_SUPPORTED: i64 = -32003;
-    /// The operation is not supported, or not in the present state of the task.
+    /// The operation is not supported, or not in the current state of the task.
     pub const UNSUPPORTED_OPERATION: i64 = -32004;
     /// The message has content of a type that the agent does not accept.
     pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;

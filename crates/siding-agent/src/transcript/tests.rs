@@ -85,7 +85,7 @@ fn damage_is_reported_and_a_second_writer_is_refused() {
     assert!(matches!(damaged, TranscriptError::Damaged { line: 2, .. }), "{damaged}");
 }
 
-/// A transcript of format 1 is continued in the same file with lines of the present format.
+/// A transcript of format 1 is continued in the same file with lines of the current format.
 #[test]
 fn a_transcript_of_format_1_is_read_and_continued() {
     const LINES: &str = r#"{"transcript":1,"session":"talk","wall":1,"cwd":"/","model":"script:x"}

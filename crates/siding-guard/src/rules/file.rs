@@ -195,11 +195,11 @@ impl RawRuleFile {
     }
 }
 
-/// Earlier names of the fields of a rule, each with the present name.
+/// Earlier names of the fields of a rule, each with the current name.
 const RENAMED_FIELDS: [(&str, &str); 4] =
     [("why", "reason"), ("instead", "suggestion"), ("hit", "match"), ("miss", "mismatch")];
 
-/// Returns the earlier and the present name of a renamed field, if a parser message is about its
+/// Returns the earlier and the current name of a renamed field, if a parser message is about its
 /// earlier name.
 fn renamed_field(message: &str) -> Option<(&'static str, &'static str)> {
     let is_named = |(old, _): &(&str, &str)| message.starts_with(&format!("unknown field `{old}`"));

@@ -6,7 +6,7 @@ use super::{COMMAND_COLUMNS, Dialect};
 use crate::id::TaskId;
 use crate::text::one_line;
 
-/// The present user of a TCP port.
+/// The current user of a TCP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortHolder {
     /// A process of a running task listens on the port.
@@ -31,7 +31,7 @@ pub enum PortHolder {
     /// A socket listens on the port, and the process that holds it is not visible, for example
     /// because it runs in a container.
     Hidden,
-    /// No process listens on the port any more.
+    /// No process listens on the port now.
     Nobody,
 }
 

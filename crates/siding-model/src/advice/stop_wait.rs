@@ -7,7 +7,7 @@ use crate::journal::TaskState;
 use crate::task_view::QueuedView;
 
 /// Returns the text about a stop that has not ended yet: the confirmation that is missing, and the
-/// maximum time that the call waits. `state` is the present state of the task. The text contains
+/// maximum time that the call waits. `state` is the current state of the task. The text contains
 /// words of the cluster, which are untrusted.
 #[must_use]
 pub fn stop_wait_text(state: &TaskState, limit: Duration) -> String {

@@ -125,13 +125,13 @@ pub enum TerminalReader {
     None,
     /// This process does.
     Found(ReaderFact),
-    /// Unknown: the kernel does not let siding see what a process of the group waits for.
+    /// Unknown: the kernel hides what a process of the group waits for.
     Hidden,
 }
 
 /// Returns the process in the foreground of the task's terminal that waits for typed input: it is
 /// blocked in a read of that terminal, or in a wait for several objects that include it. A process
-/// that reads another terminal, such as the one that tmux has opened in the task, is none.
+/// that reads another terminal, such as the one that tmux has opened in the task, does not count.
 #[must_use]
 pub fn find_terminal_reader(sample: &TaskSample) -> TerminalReader {
     let foreground = sample

@@ -153,7 +153,7 @@ pub enum FdObject {
     /// The terminal of the task; for a task without one, any terminal or pseudoterminal.
     Terminal,
     /// A terminal other than the task's own, for example the pseudoterminal that tmux or script(1)
-    /// has opened in the task. A program of the task passes on what is typed there.
+    /// has opened in the task. A program of the task forwards the text that is typed there.
     OtherTerminal,
     /// An unnamed pipe, with its inode number.
     Pipe(u64),

@@ -226,9 +226,9 @@ pub fn parse_time_minutes(text: &str) -> Result<u64, BadJobTime> {
     minutes.ok_or_else(|| BadJobTime::Malformed { text: text.to_owned() })
 }
 
-/// Returns the seconds of a time in the notation of Slurm; `None` if the text is none, or the time
-/// is longer than any duration of siding. As in Slurm, only the first number may exceed the range
-/// of its unit.
+/// Returns the seconds of a time in the notation of Slurm; `None` if the text is not such a time,
+/// or the time is longer than any duration of siding. As in Slurm, only the first number may exceed
+/// the range of its unit.
 fn parse_clock_seconds(text: &str) -> Option<u64> {
     let number = |text: &str| {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -67,7 +67,7 @@ impl SkippedLinks {
 /// Finds the lines about skipped links in the output of rsync.
 #[derive(Debug, Default)]
 pub struct SkippedLinkReader {
-    /// The beginning of the present line.
+    /// The beginning of the current line.
     line: Vec<u8>,
     links: SkippedLinks,
 }

@@ -13,7 +13,7 @@ impl TaskState {
     }
 
     /// Returns the time that the job of the task waited in the queue of a cluster, in milliseconds:
-    /// all waits, the present one up to `now`. `None` for a task that was in no queue.
+    /// all waits, the current one up to `now`. `None` for a task that was in no queue.
     #[must_use]
     pub fn queued_ms(&self, now: MonotonicMs) -> Option<u64> {
         Some(self.queue_time()?.total_ms(self.end_or(now)))

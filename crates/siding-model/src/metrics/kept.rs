@@ -15,7 +15,7 @@ pub struct KeptTask {
     pub phase: PhaseName,
     /// How the task ended; `None` while it runs.
     pub outcome: Option<Outcome>,
-    /// Verdict about the present stall; `None` without a stall.
+    /// Verdict about the current stall; `None` without a stall.
     pub stalled: Option<WhyVerdict>,
     /// Kinds of the notices that neither the caller nor the agent has received.
     pub pending: Vec<NoticeKind>,

@@ -25,7 +25,7 @@ pub struct JobStatus {
 pub struct QueueTime {
     /// Total of the waits that have ended, in milliseconds.
     earlier_ms: u64,
-    /// Start of the present wait; `None` while the job runs. A task that ends in the queue keeps
+    /// Start of the current wait; `None` while the job runs. A task that ends in the queue keeps
     /// it.
     since: Option<MonotonicMs>,
 }
@@ -36,7 +36,7 @@ impl QueueTime {
         self.since.get_or_insert(at);
     }
 
-    /// Ends the present wait at the start of the job.
+    /// Ends the current wait at the start of the job.
     pub(super) fn end(&mut self, at: MonotonicMs) {
         self.earlier_ms = self.total_ms(at);
         self.since = None;
@@ -48,7 +48,7 @@ impl QueueTime {
         self.since.is_some()
     }
 
-    /// Returns the total of all waits, the present one up to `now`, in milliseconds.
+    /// Returns the total of all waits, the current one up to `now`, in milliseconds.
     #[must_use]
     pub fn total_ms(self, now: MonotonicMs) -> u64 {
         self.earlier_ms.saturating_add(self.since.map_or(0, |since| now.ms_since(since)))

@@ -30,11 +30,11 @@ pub struct RemoteState {
     pub job_id: Option<String>,
     /// The time in the queue; `None` for a task that was in no queue.
     pub queue_time: Option<QueueTime>,
-    /// Number of attempts of the job before the present one; 0 without a cluster.
+    /// Number of attempts of the job before the current one; 0 without a cluster.
     pub attempt: u32,
     /// Number of output bytes of these attempts.
     pub earlier_output_bytes: u64,
-    /// The present interruption; `None` while the remote machine is reachable, and before the first
+    /// The current interruption; `None` while the remote machine is reachable, and before the first
     /// connection.
     pub unreachable: Option<Unreachable>,
     /// The requested stop, until the remote task has recorded it.

@@ -11,7 +11,7 @@
 //! | `limit` | an exceeded limit or threshold without a stop, or a refused host | never |
 //! | `matched` | a line that the monitor selects | never |
 //!
-//! A notice about the present state of a task expires at the task's end, because it would be wrong
+//! A notice about the current state of a task expires at the task's end, because it would be wrong
 //! after that. A notice about a past event remains true. The exit of an adopted command gives no
 //! notice, because the host that started the command reports the exit.
 

@@ -102,9 +102,9 @@ impl Consumer {
         Self("person".to_owned())
     }
 
-    /// Returns the consumer of `siding notices` at the terminal of a person, who has read what was
-    /// printed there. [`Self::person`] is a separate consumer, because a desktop notification may
-    /// have been missed.
+    /// Returns the consumer of `siding notices` at the terminal of a person, who has read the
+    /// printed notices there. [`Self::person`] is a separate consumer, because a desktop
+    /// notification may have been missed.
     #[must_use]
     pub fn terminal() -> Self {
         Self("terminal".to_owned())

@@ -25,7 +25,7 @@ pub enum ReceivedMessage {
 
 /// The remote machine sent a line that is not a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the remote machine sent something else than siding's messages: `{line}`")]
+#[error("the remote machine sent a line that is not a message of siding: `{line}`")]
 pub struct UnreadableMessage {
     /// The beginning of the line, escaped.
     line: String,

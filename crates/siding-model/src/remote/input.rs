@@ -79,7 +79,7 @@ enum SourceState {
     Lost { is_recorded: bool },
 }
 
-/// The bytes in transit over the present connection.
+/// The bytes in transit over the current connection.
 #[derive(Debug)]
 struct SentInput {
     /// Maximum number of bytes in transit.
@@ -99,7 +99,7 @@ pub struct InputSender {
     /// The bytes after the accepted ones.
     unaccepted: VecDeque<u8>,
     source: SourceState,
-    /// `None` until the remote machine has reported its position over the present connection.
+    /// `None` until the remote machine has reported its position over the current connection.
     sent: Option<SentInput>,
     is_closed: bool,
 }

@@ -83,7 +83,7 @@ pub struct MirrorContext<'s> {
 }
 
 impl MirrorContext<'_> {
-    /// Returns the present time on the clock of the task's records. After a restart of this machine
+    /// Returns the current time on the clock of the task's records. After a restart of this machine
     /// the monotonic clock starts again, and the time of the last event is used instead.
     #[must_use]
     pub fn now(&self) -> MonotonicMs {
@@ -400,8 +400,8 @@ impl MirrorMachine {
         self.end(TaskEvent::Vanished { why })
     }
 
-    /// Handles the message that the remote machine does not have the task. A request that an
-    /// earlier connection carried may still be on its way there.
+    /// Handles the message that the remote machine does not have the task. A request over an
+    /// earlier connection may still be in transit.
     fn on_unknown(&mut self, context: MirrorContext<'_>) -> Actions {
         let RemoteState { clock, sent_at, .. } = context.remote();
         let age_ms = sent_at.map_or(0, |sent_at| context.now().ms_since(sent_at));

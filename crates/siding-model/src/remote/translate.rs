@@ -74,12 +74,12 @@ pub(super) fn with_earlier_output(mut record: Record, earlier: u64) -> Record {
     record
 }
 
-/// Returns a request of a local client with an offset in the output of the present attempt. On this
+/// Returns a request of a local client with an offset in the output of the current attempt. On this
 /// machine, `earlier` bytes of interrupted attempts precede that output.
 #[must_use]
 pub fn remote_request(mut request: ShimRequest, earlier: u64) -> ShimRequest {
     if let ShimRequest::TerminalWrite { if_output: Some(offset), .. } = &mut request {
-        // An offset in an earlier attempt differs from every length of the present output.
+        // An offset in an earlier attempt differs from every length of the current output.
         *offset = offset.checked_sub(earlier).unwrap_or(u64::MAX);
     }
     request

@@ -273,7 +273,7 @@ fn errors_name_source_key_value_and_allowed_values() {
     assert!(error.to_string().starts_with("`--timeout`: `x` is not"));
 }
 
-/// The descriptions of the settings say for which of them zero has a meaning of its own.
+/// The descriptions of the settings say for which of them zero has a special meaning.
 #[test]
 fn zero_is_shown_as_the_meaning_that_the_description_gives() {
     for key in Key::ALL {

@@ -23,7 +23,7 @@ pub struct TerminalView {
 
 impl TerminalView {
     /// Returns the view of a task's terminal, without the facts that only the screen has; `None` for
-    /// a task without a terminal. `now` is the present time on the clock of the task's times.
+    /// a task without a terminal. `now` is the current time on the clock of the task's times.
     #[must_use]
     pub fn from_state(state: &TaskState, now: MonotonicMs, wall: UnixMs) -> Option<Self> {
         let terminal = state.terminal.as_ref()?;

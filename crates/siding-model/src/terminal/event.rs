@@ -102,7 +102,7 @@ impl TerminalState {
         Self { initial_size, resizes: Vec::new(), holder: None, taken_since: None }
     }
 
-    /// Returns the present size.
+    /// Returns the current size.
     #[must_use]
     pub fn size(&self) -> TerminalSize {
         self.resizes.last().map_or(self.initial_size, |resize| resize.size)

@@ -20,7 +20,7 @@ pub enum TerminalUser {
 pub struct TerminalFacts {
     /// Length of the output in bytes, with everything that was written before this moment.
     pub output_bytes: u64,
-    /// The present size.
+    /// The current size.
     pub size: TerminalSize,
     /// The treatment of typed characters, and the process that waits for them.
     pub input: TerminalInput,

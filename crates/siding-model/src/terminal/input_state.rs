@@ -88,7 +88,7 @@ impl TerminalInput {
 pub enum KeysRefusal {
     /// The screen is not the one for which the keys were meant.
     ScreenChanged {
-        /// Hash of the present screen.
+        /// Hash of the current screen.
         hash: String,
     },
     /// A person types in the terminal, so an agent must not.

@@ -108,7 +108,7 @@ impl KeyInput {
     ///
     /// A line end in a text, `\n`, `\r` or `\r\n`, is sent as Enter. In the mode for bracketed
     /// paste, a text with line ends is sent as a paste instead: the program inserts the whole text,
-    /// and an Enter after it is a key of its own.
+    /// and an Enter after it is a separate key.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ pub enum ReturnReason {
     Idle,
 }
 
-/// The lease of a task's terminal. Each method that receives the present time first ends a lease
+/// The lease of a task's terminal. Each method that receives the current time first ends a lease
 /// that has been idle for too long.
 #[derive(Debug, Clone)]
 pub struct TerminalLease {
@@ -47,11 +47,11 @@ pub struct TerminalLease {
     idle_ms: u64,
     /// The people who have typed; empty without a lease.
     typists: Vec<Typist>,
-    /// Time at which the present lease was taken.
+    /// Time at which the current lease was taken.
     taken_at: MonotonicMs,
 }
 
-/// A person who has typed during the present lease.
+/// A person who has typed during the current lease.
 #[derive(Debug, Clone, Copy)]
 struct Typist {
     viewer: ViewerId,
@@ -116,7 +116,7 @@ impl TerminalLease {
         self.latest_typist().map(|typist| typist.last_key.plus_ms(self.idle_ms))
     }
 
-    /// Returns the people who have typed during the present lease, the one who has typed last at the
+    /// Returns the people who have typed during the current lease, the one who has typed last at the
     /// end.
     pub fn typists(&self) -> impl Iterator<Item = ViewerId> {
         self.typists.iter().map(|typist| typist.viewer)

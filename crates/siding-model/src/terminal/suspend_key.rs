@@ -6,10 +6,10 @@ use super::TerminalFacts;
 const CTRL_Z: u8 = 0x1a;
 
 /// Decides what Ctrl-Z does in the call of a person. Outside of a task, the key stops the command,
-/// and the shell gets the terminal back. The command of a task leads a session of its own, and no
+/// and the shell gets the terminal back. The command of a task leads its own session, and no
 /// process of that session could continue it, so the kernel ignores the key (an orphaned process
-/// group, setpgid(2)). There the key suspends the call instead. Everywhere else it belongs to the
-/// task: to a program that reads single keys, and to the job of a shell in the task.
+/// group, setpgid(2)). In a task, the key therefore suspends the call instead. Everywhere else it
+/// belongs to the task: to a program that reads single keys, and to the job of a shell in the task.
 ///
 /// The state of the terminal decides, so the key and the bytes after it are held until that state
 /// is known.

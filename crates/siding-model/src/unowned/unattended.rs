@@ -26,7 +26,7 @@ pub enum UnownedReapMode {
 }
 
 impl UnownedReapMode {
-    /// Returns the mode for the present run. The built-in `end` only reports until orphans have
+    /// Returns the mode for the current run. The built-in `end` only reports until orphans have
     /// been reported on this machine (`is_reported`); an `end` that a source of settings sets
     /// (`is_chosen`) applies immediately.
     #[must_use]

@@ -42,9 +42,9 @@ enum WorldStep {
     ChangeStatus,
     /// A node begins the next attempt.
     BeginAttempt,
-    /// The present attempt advances by a record and some output.
+    /// The current attempt advances by a record and some output.
     Advance,
-    /// The cluster interrupts the present attempt, and the job waits again.
+    /// The cluster interrupts the current attempt, and the job waits again.
     Interrupt,
     /// The job ends.
     EndJob,
@@ -89,7 +89,7 @@ struct World {
     is_connected: bool,
     to_cluster: VecDeque<RemoteRequest>,
     to_mirror: VecDeque<Delivery>,
-    /// Whether the job is in the queue or runs, according to the present connection.
+    /// Whether the job is in the queue or runs, according to the current connection.
     is_followed: bool,
     /// Whether a stop was forwarded since the job was followed.
     has_forwarded_stop: bool,

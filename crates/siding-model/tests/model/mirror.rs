@@ -73,7 +73,7 @@ struct Remote {
     records: usize,
     bytes: usize,
     starts: u32,
-    /// The position of the mirror that the present connection serves.
+    /// The position of the mirror that the current connection serves.
     served: Option<RemotePosition>,
 }
 

@@ -80,7 +80,7 @@ fn the_duration_of_a_job_is_that_of_its_command() {
 #[test]
 fn a_task_that_ends_in_the_queue_has_not_run() {
     let mut state = TaskState::new(accepted_task());
-    let lost = LeaderEnd::Unknown { why: "the job was cancelled".to_owned() };
+    let lost = LeaderEnd::Unknown { why: "the job was canceled".to_owned() };
     let ended = TaskEvent::LeaderEnded {
         end: lost,
         tree: TreeLiveness::Empty,

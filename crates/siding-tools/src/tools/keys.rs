@@ -200,7 +200,7 @@ async fn wait_for_effect<C: CallContext>(
 }
 
 /// Returns the answer after keys that were not typed. For a changed screen, the answer contains the
-/// present one, so that the model can decide without another call.
+/// current one, so that the model can decide without another call.
 fn refusal_answer(
     context: &ToolContext,
     id: TaskId,

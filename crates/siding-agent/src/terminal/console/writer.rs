@@ -22,7 +22,7 @@ const CHUNK_BYTES: usize = 1024;
 const POLL_MS: u64 = 1_000;
 
 /// The queue of the thread that writes to the terminal. Dropping the value discards queued text and
-/// ends the thread once its present write has returned.
+/// ends the thread once its current write has returned.
 #[derive(Debug)]
 pub(super) struct Writer(Arc<WriterShared>);
 

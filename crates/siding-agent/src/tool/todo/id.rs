@@ -25,7 +25,7 @@ impl TodoId {
 
 /// The error for a text that is not the id of a to-do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a to-do: their ids are `t1`, `t2` and so on (a running task is not a to-do)")]
+#[error("{0:?} is not the id of a to-do, such as `t1` or `t2` (a running task is not a to-do)")]
 pub struct InvalidTodoId(String);
 
 impl FromStr for TodoId {

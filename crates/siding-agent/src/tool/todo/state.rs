@@ -84,7 +84,7 @@ impl TodoState {
         Ok(replayed)
     }
 
-    /// Applies a record. Returns false and changes nothing if the present state does not allow the
+    /// Applies a record. Returns false and changes nothing if the current state does not allow the
     /// change.
     #[must_use]
     pub(super) fn apply(&mut self, TodoRecord { at, deed }: TodoRecord) -> bool {

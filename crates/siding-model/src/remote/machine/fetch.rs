@@ -45,7 +45,7 @@ pub(super) struct FetchProgress {
     failed: Vec<FetchFailure>,
     /// The symbolic links that were left out of the paths that were copied.
     skipped_links: SkippedLinks,
-    /// Whether the present path is tried for the second time over a working connection.
+    /// Whether the current path is tried for the second time over a working connection.
     is_retry: bool,
     /// Whether the remote machine has sent all of its records while files were copied.
     has_remote_ended: bool,
@@ -72,7 +72,7 @@ impl FetchProgress {
         }
     }
 
-    /// Gives the present path another attempt, because the machine was not reachable meanwhile.
+    /// Gives the current path another attempt, because the machine was not reachable meanwhile.
     pub(super) const fn forget_attempt(&mut self) {
         self.is_retry = false;
     }

@@ -77,7 +77,7 @@ impl MirrorMachine {
             JobEnd::Cancelled { by } => {
                 let by = context.remote().pending_stop.map_or(by, |stop| stop.by);
                 let stop = TaskEvent::StopAsked { by, grace_ms: Some(0), signal: None };
-                (vec![stop], "the job was cancelled".to_owned())
+                (vec![stop], "the job was canceled".to_owned())
             }
             JobEnd::TimeLimit => {
                 // A foreground task of a person has no deadline yet, and `DeadlinePassed` would

@@ -121,7 +121,7 @@ impl Cluster {
         self.current.map(|current| &self.attempts[current])
     }
 
-    /// Returns whether the present attempt has recorded its end, with the summary.
+    /// Returns whether the current attempt has recorded its end, with the summary.
     fn is_complete(&self) -> bool {
         self.present().is_some_and(|attempt| {
             self.records == attempt.journal.len()
@@ -133,7 +133,7 @@ impl Cluster {
         self.submissions > 0 && self.end.is_none() && !self.is_complete()
     }
 
-    /// Returns the phase of the present attempt, according to its records.
+    /// Returns the phase of the current attempt, according to its records.
     pub(super) fn phase(&self) -> Phase {
         self.present().map_or(Phase::Starting { stop: None }, |attempt| {
             let states = sample_records::replay_states(&attempt.journal[..self.records]);
