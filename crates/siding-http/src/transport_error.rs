@@ -1,6 +1,6 @@
 //! Describes why a request got no complete response.
 //!
-//! No text contains the URL of the request, because a URL may hold a secret.
+//! No message contains the URL of the request, because a URL may contain a secret.
 
 use std::error::Error;
 use std::io;

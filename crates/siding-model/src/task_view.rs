@@ -211,7 +211,7 @@ impl UnreachableView {
 
 impl TaskView {
     /// Returns the text that identifies the task in lists: its command, or its name if the task
-    /// runs siding itself, because such a command says little.
+    /// runs siding itself, because such a command does not describe the task.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let name = self.name.as_deref().filter(|_| self.kind != TaskKind::LocalBash);

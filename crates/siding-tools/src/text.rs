@@ -59,7 +59,7 @@ pub fn next_step_with_port(
 #[must_use]
 pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
     // Only the advice about a running background task depends on the channel. For other tasks the
-    // channel is not determined, because that would read files.
+    // channel is not determined, because that requires reading files.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
@@ -67,8 +67,9 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
     advice::task_advice(view, context.dialect, channel, clock::unix_now())
 }
 
-/// Returns an answer with the state of a task, the next step, and at most `max` bytes of output. A
-/// running task with a terminal is shown by its screen, and by what it waits for.
+/// Returns an answer with the state of a task, the next step, and at most `max` bytes of output.
+/// For a running task with a terminal, the answer shows the screen and the input that the task
+/// waits for.
 ///
 /// # Errors
 ///

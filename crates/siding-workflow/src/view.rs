@@ -160,8 +160,8 @@ impl WorkflowView {
 }
 
 impl StepView {
-    /// Returns the state in the words for a person: `queued` for a step whose job waits in the
-    /// queue of a cluster.
+    /// Returns the state in words for a person: `queued` for a step whose job waits in the queue of
+    /// a cluster.
     #[must_use]
     pub fn state_text(&self) -> String {
         if self.queued.is_some() {

@@ -39,7 +39,7 @@ pub(super) enum Event {
     Closed,
     /// A stream was silent for too long.
     Silent,
-    /// The request failed, or the response broke off.
+    /// The request failed, or the response ended early.
     Disconnected {
         why: String,
         /// Whether the server may have received the request.

@@ -25,8 +25,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Returns the name with which listings show the layer: `built-in`, `system`, `user` or
-    /// `project`.
+    /// Returns the name of the layer in listings: `built-in`, `system`, `user` or `project`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ pub fn omitted_marker(bytes: u64) -> String {
 ///
 /// The head gets a quarter of the space, because a command reports its result at the end. An
 /// incomplete line at a cut is dropped, unless it is more than a quarter of the head or tail. When
-/// hardly more than the marker would fit, only a tail is returned.
+/// little more than the marker would fit, only a tail is returned.
 #[must_use]
 pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
@@ -52,7 +52,7 @@ struct HeadTailSizes {
 }
 
 impl HeadTailSizes {
-    /// Divides `max_bytes` between head, marker and tail. Returns `None` when hardly more than the
+    /// Divides `max_bytes` between head, marker and tail. Returns `None` when little more than the
     /// marker would fit.
     fn new(max_bytes: usize) -> Option<Self> {
         // No size in words is longer than that of 1023 bytes. A newline may have to precede the

@@ -102,7 +102,7 @@ impl TimelineTask {
 
 fn title_text(spec: &TaskSpec) -> String {
     match &spec.name {
-        // The command of any other kind is siding itself, which says little.
+        // The command of any other kind is siding itself, which does not describe the task.
         Some(name) if spec.task_id.kind() != TaskKind::LocalBash => name.clone(),
         Some(name) => format!("{name}: {}", spec.command_text()),
         None => spec.command_text(),

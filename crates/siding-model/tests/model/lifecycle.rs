@@ -81,7 +81,8 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     assert_eq!(life.wake_at(), life.deadline().map(|deadline| deadline.plus_ms(grace_ms)));
 }
 
-/// A request that shortens the grace before the leader has started decides which signal it gets.
+/// A request that shortens the grace before the leader has started decides which signal the leader
+/// gets.
 #[test]
 fn a_second_stop_of_a_starting_task_replaces_the_signal() {
     let stop = |grace_ms, signal| TaskEvent::StopAsked {

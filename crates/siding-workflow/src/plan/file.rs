@@ -74,7 +74,8 @@ impl Plan {
     }
 
     /// Parses a workflow as [`parse`](Self::parse) does, and calls `check_executor` with each `on`
-    /// of a step, in the order of the file. It returns why a command cannot run there.
+    /// of a step, in the order of the file. `check_executor` returns why a command cannot run
+    /// there.
     ///
     /// # Errors
     ///
