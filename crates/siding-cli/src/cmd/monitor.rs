@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use siding_core::task::launch::IdleShim;
 use siding_model::monitor::Monitor;
+use siding_model::terminal::TerminalSize;
 
 use super::run;
 use crate::caller;
@@ -25,15 +26,19 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// rate is limited: a burst of five notices, then one a second. Further lines are combined into one
 /// notice with their count and the text of the last line. The task's output contains all lines. The
 /// end of the command gives a notice, as for every task.
+///
+/// With --pty, the lines are those that the programs write to the terminal, without colors and
+/// cursor movements, and with the keys that the terminal echoes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding monitor -- 'tail -F server.log | grep --line-buffered ERROR'
   siding monitor --match 'FAIL|panicked' --timeout 30m -- cargo watch -x test
   siding monitor --persistent --name deploy -- ./watch-deploy.sh
+  siding monitor --pty --match 'error|ready' -- npm run dev
 
 A program that buffers its output without a terminal causes late notices; see
-grep --line-buffered, stdbuf -oL, python -u.")]
+--pty, grep --line-buffered, stdbuf -oL, python -u.")]
 pub(crate) struct Args {
     /// Give notices only for lines that match this regular expression
     #[arg(long = "match", value_name = "RE", value_parser = check_pattern)]
@@ -57,6 +62,13 @@ pub(crate) struct Args {
     /// Variable to set for the command; may be repeated
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
+    /// Give the command a terminal of its own, as `siding run --pty` does: for programs that write
+    /// each line immediately only to a terminal, or that need one. `siding keys` types into it
+    #[arg(long)]
+    pty: bool,
+    /// Size of the terminal with --pty, as COLUMNSxROWS (default: 80x24; at a terminal its size)
+    #[arg(long, value_name = "SIZE", requires = "pty")]
+    size: Option<TerminalSize>,
     /// Network access of the command: see `siding run --help` (default: net, host)
     #[arg(long, value_name = "POLICY")]
     net: Option<String>,
@@ -103,6 +115,8 @@ impl Args {
         run.session = self.session;
         run.cwd = self.cwd;
         run.env = self.env;
+        run.pty = self.pty;
+        run.size = self.size;
         run.net = self.net;
         run.allow_duplicate = self.allow_duplicate;
         run.name = self.name;

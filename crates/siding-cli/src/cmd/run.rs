@@ -136,7 +136,7 @@ pub(crate) struct Args {
     pub(super) no_pty: bool,
     /// Size of the terminal with --pty, as COLUMNSxROWS (default: 80x24; at a terminal its size)
     #[arg(long, value_name = "SIZE", requires = "pty")]
-    size: Option<TerminalSize>,
+    pub(super) size: Option<TerminalSize>,
     /// Action on processes that outlive the shell: `linger` or `reap` (default: on_leader_exit,
     /// linger)
     #[arg(long, value_name = "WHAT")]
@@ -287,7 +287,7 @@ impl Args {
             None => exit::code_for_task(&task.state),
         };
         if plan.is_person && followed.is_interrupted && code == exit::code_for_signal(Signal::INT) {
-            if task.state.spec.terminal.is_some() {
+            if follow::is_attached(&plan) {
                 // The key was no signal for this process group, and the shell of a script expects
                 // one for itself.
                 signals::signal_own_group(Signal::INT);

@@ -6,8 +6,8 @@ use siding_e2e::{Sandbox, Terminal, eventually};
 use siding_model::record::{self, Record};
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_at_terminal, run_ok, run_refused, sandbox, show_task, stop_all,
-    task_id, until_file_exists, wait_for_outcome,
+    HANG_COMMAND, make_file, run_at_terminal, run_ok, run_refused, sandbox, show_task,
+    siding_on_controlling_terminal, stop_all, task_id, until_file_exists, wait_for_outcome,
 };
 
 /// A `matched` record: its text, the number of lines that it reports, and the number of those that
@@ -85,21 +85,29 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
 /// records.
 #[test]
 fn a_flood_is_coalesced_and_its_last_line_is_reported() {
-    const LINE_COUNT: u64 = 200_000;
+    check_flood(&[], 200_000);
+}
+
+#[test]
+fn a_flood_on_a_terminal_is_coalesced() {
+    check_flood(&["--pty"], 20_000);
+}
+
+fn check_flood(flags: &[&str], line_count: u64) {
     let sandbox = sandbox();
-    let id = start_monitor(&sandbox, &[], &format!("seq {LINE_COUNT}; exit 9"));
+    let id = start_monitor(&sandbox, flags, &format!("seq {line_count}; exit 9"));
     let wait = ["wait", "--json", "--timeout", "50s", &id];
     let done = sandbox.siding(&wait).run().expect_code(9).json();
     assert_eq!(done["by"][0]["detail"]["code"], 9);
     let batches = matched_batches(&sandbox, &id);
-    assert_eq!(total_lines(&batches), LINE_COUNT, "each line must count once");
+    assert_eq!(total_lines(&batches), line_count, "each line must count once");
     let shown = run_ok(&sandbox, &["show", "--json", &id]).json();
     let seconds = shown["elapsed_ms"].as_u64().expect("a number") / 1000;
     assert!(batches.len() as u64 <= 5 + seconds + 1, "{} records in {seconds} s", batches.len());
     let sum = |of: fn(&MatchedBatch) -> u64| batches.iter().map(of).sum::<u64>();
     let expected = serde_json::json!({
         "pattern": null,
-        "lines": LINE_COUNT,
+        "lines": line_count,
         "notices": batches.len(),
         "coalesced": sum(|(_, lines, _)| if *lines > 1 { *lines } else { 0 }),
         "text_dropped": sum(|(_, _, dropped)| *dropped),
@@ -107,11 +115,11 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     assert_eq!(shown["monitor"], expected);
     let sheet = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(
-        sheet.contains(&format!("reported     {LINE_COUNT} lines in {} notice", batches.len())),
+        sheet.contains(&format!("reported     {line_count} lines in {} notice", batches.len())),
         "{sheet}"
     );
     let (text, count, dropped) = batches.last().expect("the list is not empty");
-    assert!(text.ends_with(&LINE_COUNT.to_string()), "{text}");
+    assert!(text.ends_with(&line_count.to_string()), "{text}");
     assert_eq!(text.lines().count() as u64, count - dropped);
     let records = read_records(&sandbox, &id);
     let [.., Record::Matched { .. }, Record::Event { .. }, Record::Closed(_)] = &records[..] else {
@@ -180,6 +188,8 @@ fn invalid_monitor_arguments_are_rejected_before_anything_starts() {
         (&["--match", "(", "--", "true"][..], "unclosed group"),
         (&["--persistent", "--timeout", "1m", "--", "true"], "cannot be used with"),
         (&["--timeout", "5", "--", "true"], "`5s` for seconds"),
+        (&["--size", "100x30", "--", "true"], "--pty"),
+        (&["--pty", "--size", "100", "--", "true"], "--size"),
         (&[], "required"),
     ] {
         let err = run_refused(&sandbox, &[&["monitor"], args].concat());
@@ -216,6 +226,44 @@ fn hostile_lines_are_escaped_and_truncated() {
     assert_eq!(batches.last().map(|(text, ..)| text.as_str()), Some("b\tc"));
 }
 
+/// The lines of a terminal end with a carriage return and a newline, and have colors and several
+/// states of a progress bar. They include the keys that the terminal echoes.
+#[test]
+fn the_lines_of_a_terminal_are_reported_as_text() {
+    let sandbox = sandbox();
+    let say = r"printf '10%%\r50%%\r100%% done\n'; printf '\033[31mFAIL\033[0m a\n' >&2";
+    let ask = r#"read -r answer; echo "FAIL <$answer>"; printf 'FAIL last'"#;
+    let pattern = "^(30 100|100% done|FAIL .+)$";
+    let flags = ["--pty", "--size", "100x30", "--match", pattern];
+    let id = start_monitor(&sandbox, &flags, &format!("stty size; {say}; {ask}"));
+    let reported = || {
+        let batches = matched_batches(&sandbox, &id);
+        batches.into_iter().map(|(text, ..)| text).collect::<Vec<_>>().join("\n")
+    };
+    eventually("three lines are reported", || total_lines(&matched_batches(&sandbox, &id)) == 3);
+    let _typed = run_ok(&sandbox, &["keys", &id, "FAIL b", "Enter"]);
+    assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
+    let expected = "30 100\n100% done\nFAIL a\nFAIL b\nFAIL <FAIL b>\nFAIL last";
+    assert_eq!(reported(), expected);
+    let sheet = run_ok(&sandbox, &["show", &id]).stdout_text();
+    assert!(sheet.contains("\nterminal     100x30; "), "{sheet}");
+    assert!(sheet.contains("\nreported     6 lines in "), "{sheet}");
+    let all = run_ok(&sandbox, &["output", &id, "--all"]).stdout_text();
+    assert!(all.contains("100% done\nFAIL a\n"), "{all}");
+}
+
+#[test]
+fn a_monitor_with_a_terminal_is_stopped_and_ends_at_its_deadline() {
+    let sandbox = sandbox();
+    let text = format!("tty; {HANG_COMMAND}");
+    let id = start_monitor(&sandbox, &["--pty", "--match", "^/dev/pts/[0-9]+$"], &text);
+    eventually("the line is reported", || total_lines(&matched_batches(&sandbox, &id)) == 1);
+    let view = run_ok(&sandbox, &["stop", "--json", &id]).json();
+    assert_eq!(view["outcome"]["kind"], "stopped", "{view}");
+    let id = start_monitor(&sandbox, &["--pty", "--timeout", "300ms"], HANG_COMMAND);
+    assert_eq!(wait_for_outcome(&sandbox, &id)["kind"], "deadline");
+}
+
 /// `siding monitor` prints the task's id and returns without waiting for a line.
 #[test]
 fn monitor_returns_immediately() {
@@ -248,4 +296,28 @@ fn a_person_sees_the_matching_lines_until_an_interrupt_stops_the_command() {
     let ended = run_at_terminal(&sandbox, &["monitor", "--", "echo one; printf two"], "two");
     assert!(ended.contains("siding: printing lines; Ctrl-C stops the command"), "{ended}");
     assert!(ended.lines().any(|row| row == "one"), "{ended}");
+}
+
+/// The call of a person prints the lines of the command's own terminal. It is not connected with this
+/// terminal, so it discards what is typed here, and Ctrl-C stops the command.
+#[test]
+fn a_person_sees_the_matching_lines_of_a_terminal() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = format!("test -t 0 && echo FAIL one; echo fine; stty size; {HANG_COMMAND}");
+    let args = ["monitor", "--pty", "--match", "FAIL|^[0-9]+ ", "--", &text];
+    let monitor = siding_on_controlling_terminal(&sandbox, &terminal, &args).spawn();
+    terminal.wait_for_row("24 80");
+    terminal.send_keys("echo typed\r");
+    terminal.wait_for_row("`siding attach ");
+    let [id] = &sandbox.task_ids()[..] else { panic!("expected one task") };
+    terminal.send_keys("\x03");
+    let _stopped = monitor.wait();
+    assert_eq!(show_task(&sandbox, id)["outcome"]["kind"], "stopped");
+    let rows = terminal.screen();
+    let shown = ["FAIL one", "24 80"];
+    assert_eq!(rows[1..3], shown, "{rows:?}");
+    assert!(!rows.iter().any(|row| row == "fine"), "{rows:?}");
+    let all = run_ok(&sandbox, &["output", id, "--all"]).stdout_text();
+    assert!(all.starts_with("FAIL one\nfine\n24 80\n"), "{all}");
 }

@@ -10,8 +10,8 @@ fn matched_lines(sandbox: &Sandbox, id: &str) -> u64 {
     state::journal(sandbox, id).map_or(0, |folded| folded.state.matched.lines)
 }
 
-fn start_monitor(sandbox: &Sandbox, command: &str) -> String {
-    let args = ["monitor", "--json", "--match", "^line", "--", command];
+fn start_monitor(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
+    let args = [&["monitor", "--json", "--match", "^line"], flags, &["--", command]].concat();
     let started = sandbox.siding(&args).run().expect_code(0).json();
     started["task_id"].as_str().expect("an id").to_owned()
 }
@@ -31,11 +31,22 @@ fn create_file(sandbox: &Sandbox, name: &str) {
 
 #[test]
 fn takeover_continues_matching_where_the_dead_shim_stopped() {
+    check_takeover(&[], "line 40\n");
+}
+
+#[test]
+fn takeover_continues_matching_on_a_terminal() {
+    check_takeover(&["--pty"], "line 40\r\n");
+}
+
+/// Kills the shim of a monitor when its output contains `last_line`.
+fn check_takeover(flags: &[&str], last_line: &str) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let tail = "until [ -e c ]; do sleep .02; done; exit 3";
     let id = start_monitor(
         &sandbox,
+        flags,
         &format!(
             "{}; {}; {tail}",
             write_lines_on_file("a", 1, 40),
@@ -43,7 +54,7 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
         ),
     );
     create_file(&sandbox, "a");
-    eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
+    eventually("the output is stored", || state::output(&sandbox, &id).contains(last_line));
     // The shim records lines after it has stored the output. The monitor's rate limit allows a
     // burst of five records; the remaining lines are recorded one second later.
     eventually("the first lines are reported", || matched_lines(&sandbox, &id) > 0);
@@ -67,7 +78,7 @@ fn lines_written_without_a_shim_are_matched_later() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let tail = "until [ -e c ]; do sleep .02; done";
-    let id = start_monitor(&sandbox, &format!("{}; {tail}", write_lines_on_file("a", 1, 40)));
+    let id = start_monitor(&sandbox, &[], &format!("{}; {tail}", write_lines_on_file("a", 1, 40)));
     create_file(&sandbox, "a");
     eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));

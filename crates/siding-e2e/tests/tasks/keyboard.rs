@@ -108,13 +108,24 @@ fn ctrl_b_works_after_fg() {
 /// Ctrl-B also works if a filter reads the output of the command.
 #[test]
 fn ctrl_b_moves_the_command_of_a_pipeline_to_the_background() {
+    check_hand_over_of_a_pipeline(&["run", "--"]);
+}
+
+/// A call in a pipeline is not connected with the terminal of its command, and reads the keys as for
+/// a command without a terminal.
+#[test]
+fn ctrl_b_moves_the_command_of_a_pipeline_with_a_terminal_to_the_background() {
+    check_hand_over_of_a_pipeline(&["run", "--pty", "--"]);
+}
+
+fn check_hand_over_of_a_pipeline(call: &[&str]) {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
     let shell = shell_on(&sandbox, &terminal, &["--noediting", "-i"]);
     let shell = shell.env("PS1", "prompt> ").spawn();
     terminal.wait_for_row("prompt>");
     let text = format!("x=is; echo ${{x}}up; {}", wait_for_file_command("go"));
-    terminal.send_keys(&format!("{} | tee log\n", sandbox.siding_line(&["run", "--", &text])));
+    terminal.send_keys(&format!("{} | tee log\n", sandbox.siding_line(&[call, &[&text]].concat())));
     terminal.wait_for_text("isup");
     terminal.wait_for_text("Ctrl-B moves it to the background");
     terminal.send_keys(CTRL_B);

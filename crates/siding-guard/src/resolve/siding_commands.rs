@@ -86,10 +86,11 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
             "--net",
             "--session",
             "--shell",
+            "--size",
             "--stall-after",
             "--timeout",
         ],
-        flags: &["-h", "--allow-duplicate", "--help", "--json", "--persistent"],
+        flags: &["-h", "--allow-duplicate", "--help", "--json", "--persistent", "--pty"],
     },
     SidingCommand {
         name: "monitor-mcp",

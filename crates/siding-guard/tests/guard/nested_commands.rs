@@ -145,6 +145,8 @@ fn text_that_siding_types_is_judged_as_a_possible_command() {
         assert_eq!(matched_rules(text), [""; 0], "{text}");
     }
     assert_finding("siding run --pty --size 100x30 -- rm -rf ~", GuardVerdict::Deny, "rm-root");
+    let monitor = "siding monitor --pty --size 100x30 --match x -- rm -rf ~";
+    assert_finding(monitor, GuardVerdict::Deny, "rm-root");
 }
 
 #[test]

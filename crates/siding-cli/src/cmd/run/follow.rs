@@ -147,11 +147,13 @@ fn print_stop_delay(id: TaskId) {
     render::print_note(&format!("{id} is not stopped yet; `siding show {id}` shows its state"));
 }
 
-/// Returns whether the call connects the person's terminal with that of the command.
-fn is_attached(plan: &RunPlan) -> bool {
+/// Returns whether the call connects the person's terminal with that of the command. A call that
+/// prints only the lines of a monitor does not.
+pub(super) fn is_attached(plan: &RunPlan) -> bool {
     let spec = plan.task.spec();
     plan.is_person
         && spec.terminal.is_some()
+        && spec.monitor.is_none()
         && spec.placement == Placement::Foreground
         && io::stdin().is_terminal()
         && io::stdout().is_terminal()

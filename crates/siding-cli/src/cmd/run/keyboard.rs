@@ -1,4 +1,5 @@
-//! The keyboard of a person who waits for a command without a terminal in the foreground.
+//! The keyboard of a person who waits in the foreground for a command that does not read it: the
+//! command has no terminal, or the call is not connected with the terminal of the command.
 //!
 //! While the call waits, this process reads the keys: Ctrl-B moves the
 //! command to the background, and any other input is discarded. Otherwise the shell would execute
@@ -15,8 +16,9 @@ use siding_core::sys::{clock, procfs};
 use siding_model::outcome::Placement;
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
-use siding_model::spec::StdinMode;
+use siding_model::spec::{StdinMode, TaskSpec};
 
+use super::follow;
 use super::plan::RunPlan;
 use crate::attachment::{self, HINT_AFTER};
 use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
@@ -49,8 +51,17 @@ pub(super) struct Keyboard {
     check_at: Option<MonotonicMs>,
     /// Whether Ctrl-B moves the command to the background.
     can_hand_over: bool,
-    /// The note about discarded input; `None` once it has been printed.
-    discard_note: Option<String>,
+    /// The notes about discarded input; `None` once one has been printed.
+    discard_notes: Option<DiscardNotes>,
+}
+
+/// The notes about input that was typed for the command and discarded.
+#[derive(Debug)]
+struct DiscardNotes {
+    /// The note about a line.
+    line: String,
+    /// The note about a key for a full-screen program.
+    full_screen: String,
 }
 
 /// The state of the other programs of a pipeline.
@@ -75,12 +86,14 @@ struct TypedInput {
 
 /// Returns whether the call reads keys, in a pipeline perhaps later: a person waits for a command
 /// in the foreground, standard input is a terminal, and the command does not read it itself. The
-/// keys for a command with a terminal are read by [`crate::attachment`].
+/// keys of a call that is connected with the terminal of the command are read by
+/// [`crate::attachment`].
 pub(super) fn is_used(plan: &RunPlan) -> bool {
     let spec = plan.task.spec();
     plan.is_person
         && spec.placement == Placement::Foreground
-        && matches!(spec.stdin, StdinMode::Null | StdinMode::Pipe)
+        && spec.stdin != StdinMode::Inherit
+        && !follow::is_attached(plan)
         && io::stdin().is_terminal()
 }
 
@@ -88,22 +101,13 @@ impl Keyboard {
     /// Starts to read keys if this process is in the foreground and not in a pipeline. Returns
     /// `None` if the descriptor of the terminal cannot be duplicated; the call then reads no keys.
     pub(super) fn open(plan: &RunPlan) -> Option<Self> {
-        let spec = plan.task.spec();
-        let advice = if spec.stdin == StdinMode::Pipe {
-            format!("`siding input {}` writes to it", spec.task_id)
-        } else {
-            "a command started with --stdin pipe reads the text of `siding input`".to_owned()
-        };
-        let discard_note = format!(
-            "the typed text was discarded: the command does not read this terminal; {advice}"
-        );
         let is_terminal = io::stdout().is_terminal();
         let mut keyboard = Self {
             keys: KeyReader::for_stdin()?,
             pipeline: if is_terminal { PipelineState::Absent } else { PipelineState::Starting },
             check_at: None,
             can_hand_over: plan.can_hand_over,
-            discard_note: Some(discard_note),
+            discard_notes: Some(DiscardNotes::new(plan.task.spec())),
         };
         keyboard.resume();
         Some(keyboard)
@@ -170,9 +174,9 @@ impl Keyboard {
         }
         if (typed.ends_line || is_full_screen)
             && io::stderr().is_terminal()
-            && let Some(note) = self.discard_note.take()
+            && let Some(notes) = self.discard_notes.take()
         {
-            render::print_note(if is_full_screen { FULL_SCREEN_NOTE } else { &note });
+            render::print_note(if is_full_screen { &notes.full_screen } else { &notes.line });
         }
         false
     }
@@ -210,6 +214,29 @@ impl Keyboard {
                 procfs::names_in_own_group().is_some_and(|names| are_filters(&names))
             }
         }
+    }
+}
+
+impl DiscardNotes {
+    fn new(spec: &TaskSpec) -> Self {
+        let id = spec.task_id;
+        let advice = match spec.stdin {
+            StdinMode::Pipe => format!("`siding input {id}` writes to it"),
+            StdinMode::Terminal => {
+                format!("`siding attach {id}` in another terminal types into its own")
+            }
+            StdinMode::Null | StdinMode::Inherit => {
+                "a command started with --stdin pipe reads the text of `siding input`".to_owned()
+            }
+        };
+        let line = format!(
+            "the typed text was discarded: the command does not read this terminal; {advice}"
+        );
+        let full_screen = match spec.stdin {
+            StdinMode::Terminal => line.clone(),
+            StdinMode::Null | StdinMode::Pipe | StdinMode::Inherit => FULL_SCREEN_NOTE.to_owned(),
+        };
+        Self { line, full_screen }
     }
 }
 
