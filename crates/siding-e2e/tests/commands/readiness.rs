@@ -196,6 +196,50 @@ fn a_lingering_task_can_become_ready() {
     stop_all(&sandbox);
 }
 
+/// A server with a terminal: its output is matched without colors and carriage returns, also a prompt
+/// that ends no line, and it is ready, lingers and is stopped as without a terminal.
+#[test]
+fn a_server_with_a_terminal_is_ready_and_lingers_until_it_is_stopped() {
+    let sandbox = sandbox();
+    let port = free_port();
+    let number = port.to_string();
+    let server = sandbox.puppet_line(&["--quiet", "listen", "port", "--port", &number, "hang"]);
+    // The server leaves the session of the shell, whose end hangs the terminal up.
+    let text = format!(
+        r"printf 'load\r\033[32mready\033[0m\n'; setsid {server} & printf 'stop? '; read -r _"
+    );
+    let listens = format!("port:{port}");
+    let conditions = ["output:^ready$", r"output:^stop\? $", &listens];
+    let flags: Vec<&str> =
+        conditions.iter().flat_map(|condition| ["--wait-for", condition]).collect();
+    let id = start_task(&sandbox, &[&["--pty"], &flags[..]].concat(), &text);
+    let by = wait_until_ready(&sandbox, &id)["by"].clone();
+    let found = [0, 1].map(|index| by[index]["detail"]["line"].clone());
+    assert_eq!(found, [json!("ready"), json!("stop? ")], "{by}");
+    assert_eq!(by[2]["detail"]["port"], json!(port), "{by}");
+    let is_ready = |notice: &&Value| notice["kind"] == "ready";
+    assert_eq!(ack_notices(&sandbox).iter().filter(is_ready).count(), 1);
+    let _typed = run_ok(&sandbox, &["keys", &id, "Enter"]);
+    eventually("only the server is left", || show_task(&sandbox, &id)["phase"] == "lingering");
+    assert_eq!(show_task(&sandbox, &id)["listening"], json!([port]));
+    let view = run_ok(&sandbox, &["stop", "--json", &id]).json();
+    assert_eq!(view["phase"], "ended", "{view}");
+    assert_eq!(view["stop_report"]["survivors"], json!([]), "{view}");
+}
+
+#[test]
+fn a_foreground_run_with_a_terminal_returns_when_the_task_is_ready() {
+    let sandbox = sandbox();
+    let text = format!("test -t 1 && echo ready; {HANG_COMMAND}");
+    let wait = ["--budget", "30s", "--wait-for", "output:^ready$"];
+    let run = [&["run", "--pty", "--json"], &wait[..], &["--", &text]].concat();
+    let view = run_ok(&sandbox, &run).json();
+    assert_eq!(view["placement"], json!({"kind": "background", "why": "asked"}), "{view}");
+    assert_eq!(view["phase"], "running", "{view}");
+    assert_eq!(view["terminal"]["size"], json!({"columns": 80, "rows": 24}), "{view}");
+    stop_all(&sandbox);
+}
+
 #[test]
 fn an_invalid_readiness_condition_is_rejected() {
     let sandbox = sandbox();
