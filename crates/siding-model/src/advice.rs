@@ -1,6 +1,7 @@
 //! Advice for the user of a task, who is a person or an agent: the task's state and the next step,
 //! as text.
 
+mod host_terminal;
 mod key_error;
 mod keys_refusal;
 mod port_conflict;
@@ -25,6 +26,7 @@ use crate::size::size_in_words;
 use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
+pub use host_terminal::{host_terminal_advice, host_terminal_text};
 pub use key_error::key_error_text;
 pub use keys_refusal::keys_refusal_text;
 pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};

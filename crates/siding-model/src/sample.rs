@@ -110,6 +110,7 @@ pub fn sample_task_view() -> TaskView {
         fetch: None,
         sent_by: None,
         terminal: None,
+        host_terminal: None,
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,

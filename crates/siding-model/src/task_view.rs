@@ -142,6 +142,9 @@ pub struct TaskView {
     pub sent_by: Option<String>,
     /// The task's terminal; null for a task without one.
     pub terminal: Option<TerminalView>,
+    /// Path of the terminal on which an adopted task runs, which siding has not opened and cannot
+    /// read; null without one, when the task has ended, and in lists.
+    pub host_terminal: Option<String>,
     /// Usual duration, the median of earlier runs, in milliseconds; null unless the shell or
     /// program is still running and the runs give an estimate: at least 3 have a known duration,
     /// and few enough of these were cut short.

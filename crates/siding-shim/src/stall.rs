@@ -225,7 +225,11 @@ impl StallWatch {
             cpu_permille: judged.cpu_permille,
             chain: probe::explain_chain(sample, &judged, &|pid| context.command_of(pid)),
             tail: tail.line,
-            advice: judged.advice(spec.task_id, spec.stdin),
+            advice: if context.state.adopted.is_some() {
+                judged.adopted_advice(spec.task_id)
+            } else {
+                judged.advice(spec.task_id, spec.stdin)
+            },
         }
     }
 }

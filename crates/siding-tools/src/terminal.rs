@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use siding_core::processes::host_terminal;
 use siding_core::task::terminal::{TerminalClient, TerminalError};
-use siding_model::advice::Dialect;
+use siding_model::advice::{Dialect, host_terminal_advice, host_terminal_text};
 use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::spec::TaskSpec;
@@ -126,6 +127,19 @@ impl TaskScreen {
             None => format!("{text}; {keys} types, {screen} shows its screen again"),
         }
     }
+}
+
+/// Returns the error of a call about the terminal, or the input, of an adopted task that runs on a
+/// terminal which siding has not opened; `None` for any other task.
+pub(crate) fn host_terminal_error(
+    context: &ToolContext,
+    snapshot: &TaskSnapshot,
+) -> Option<ToolError> {
+    let path = host_terminal::find(&context.root, &snapshot.state)?;
+    let id = snapshot.dir.id();
+    let (reason, advice) =
+        (host_terminal_text(id, &path), host_terminal_advice(id, context.dialect));
+    Some(ToolError::Arguments(format!("{reason}; {advice}")))
 }
 
 /// Connects to the terminal of a running task on behalf of an agent. `requester` is the name of the

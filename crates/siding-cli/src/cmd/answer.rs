@@ -42,7 +42,7 @@ impl Args {
         let id = task.dir.id();
         // A person is not asked to run a command that would be refused.
         if task.state.spec.terminal.is_none() {
-            return Err(terminal_replay::no_terminal_failure(id));
+            return Err(terminal_replay::no_terminal_failure(&root, &task));
         }
         if !task.state.is_live() {
             return Err(TerminalError::Ended { id }.into());

@@ -20,6 +20,7 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::render::{self, ended_line};
 use crate::stdout;
+use crate::terminal_replay;
 
 /// The keys that detach unless `--detach-keys` names others.
 const DEFAULT_DETACH_KEYS: &str = "C-\\ C-\\";
@@ -67,7 +68,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, false)?;
         let id = task.dir.id();
-        check_task(&task)?;
+        check_task(&root, &task)?;
         // A program that acts for an agent would bypass the lease of a person and the refusal of
         // secrets.
         if !self.read_only && !caller::is_person_outside_tasks() {
@@ -159,8 +160,11 @@ fn ended_failure(id: TaskId) -> Failure {
 }
 
 /// Rejects a task or a caller without a terminal.
-fn check_task(task: &Task) -> Result<(), Failure> {
+fn check_task(root: &StateDir, task: &Task) -> Result<(), Failure> {
     let id = task.dir.id();
+    if let Some(failure) = terminal_replay::host_terminal_failure(root, task) {
+        return Err(failure);
+    }
     if task.state.spec.terminal.is_none() {
         return Err(Failure::new(format!("{id} has no terminal")).with_hint(
             "`siding run --pty` starts a command with one; `siding output --follow` shows any task",

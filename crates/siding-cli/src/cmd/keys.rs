@@ -86,8 +86,12 @@ pub(super) struct KeysView {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = Task::find(&root, &self.id, self.json)?.dir.id();
+        let task = Task::find(&root, &self.id, self.json)?;
+        let id = task.dir.id();
         let keys = self.parse_keys()?;
+        if let Some(failure) = terminal_replay::host_terminal_failure(&root, &task) {
+            return Err(failure);
+        }
         let user = if caller::is_person_outside_tasks() {
             TerminalUser::Person
         } else {

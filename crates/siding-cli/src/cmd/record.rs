@@ -53,7 +53,7 @@ impl Args {
         let task = Task::find(&root, &self.id, false)?;
         let id = task.dir.id();
         let Some(terminal) = &task.state.terminal else {
-            return Err(terminal_replay::no_terminal_failure(id));
+            return Err(terminal_replay::no_terminal_failure(&root, &task));
         };
         let source = CastSource {
             dir: &task.dir,

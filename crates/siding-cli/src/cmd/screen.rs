@@ -43,6 +43,9 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, self.json)?;
         let id = task.dir.id();
+        if task.state.terminal.is_none() {
+            return Err(terminal_replay::no_terminal_failure(&root, &task));
+        }
         let replay = terminal_replay::open(id, &task.dir, self.at)?;
         let screen = replay.screen();
         if self.json {

@@ -204,6 +204,13 @@ impl TaskScreen {
 
     /// Adds the terminal, and the commands that show it and open it.
     fn add_terminal(&mut self, view: &TaskView) {
+        if let Some(path) = &view.host_terminal {
+            let path = one_line(path, usize::MAX);
+            self.add_words(
+                "terminal",
+                &format!("{path}, which siding has not opened and cannot show"),
+            );
+        }
         let Some(terminal) = &view.terminal else { return };
         let mut says = terminal.size.to_string();
         if terminal.alternate == Some(true) {
@@ -499,6 +506,15 @@ mod tests {
         ] {
             assert!(text.lines().any(|shown| shown == line), "no `{line}` in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_terminal_that_siding_has_not_opened_is_named() {
+        let mut view = running_task();
+        view.host_terminal = Some("/dev/pts/3".to_owned());
+        let text = task_screen(&view, ColorMode::Off, 200, TimeZone::Utc);
+        let line = "terminal     /dev/pts/3, which siding has not opened and cannot show";
+        assert!(text.lines().any(|shown| shown == line), "{text}");
     }
 
     #[test]

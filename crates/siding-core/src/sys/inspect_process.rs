@@ -39,6 +39,17 @@ pub struct FdTarget {
     pub device_numbers: (u32, u32),
 }
 
+impl FdTarget {
+    /// Returns whether the object is a terminal: a virtual console or serial line (4), `/dev/tty` or
+    /// `/dev/console` (5), or the slave side of a pseudoterminal (136 to 143), but not its master
+    /// side, `/dev/ptmx` (5:2) (Documentation/admin-guide/devices.txt).
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self.kind, TargetKind::Device)
+            && matches!(self.device_numbers, (4, _) | (5, 0 | 1) | (136..=143, _))
+    }
+}
+
 /// The kinds of objects that a descriptor can refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {

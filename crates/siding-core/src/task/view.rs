@@ -14,7 +14,7 @@ use siding_model::task_view::{
 
 use crate::output::{self, OutputSize};
 use crate::processes::cgroup::TaskGroup;
-use crate::processes::tree;
+use crate::processes::{host_terminal, tree};
 use crate::store::{StateDir, TASKS_DIR, TaskDir};
 use crate::sys::{clock, procfs, tcp_sockets};
 
@@ -56,6 +56,7 @@ pub fn task_view(
             .cgroup
             .clone()
             .filter(|_| TaskGroup::from_task(state).is_some_and(|group| group.exists()));
+        view.host_terminal = host_terminal::find_among(state, &pids);
     }
     view.attention = stalled
         .filter(|_| state.is_live())
@@ -122,6 +123,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         fetch: FetchView::from_state(state),
         sent_by: spec.sent_by.clone(),
         terminal: TerminalView::from_state(state, task_clock_now(state), clock::unix_now()),
+        host_terminal: None,
         expected_ms: None,
         expected_p90_ms: None,
         expected_runs: None,

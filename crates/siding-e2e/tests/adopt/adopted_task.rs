@@ -1,9 +1,11 @@
 //! An adopted command can be stopped and diagnosed, has an outcome, and is covered by the
 //! watchdogs, like any other task.
 
+use std::os::fd::AsRawFd as _;
+
 use rustix::process::Signal;
 use serde_json::json;
-use siding_e2e::{eventually, processes, words};
+use siding_e2e::{Terminal, eventually, eventually_some, processes, words};
 
 use crate::support::{
     RecordedShell, adopted_shell, journal, list_tasks, recorded_shell, sandbox, shims, show_task,
@@ -117,6 +119,60 @@ fn why_works_for_an_adopted_task() {
     });
     let _stopped = sandbox.siding(&["stop", &recorded.id]).run().expect_code(0);
     let _ended = recorded.shell.wait();
+}
+
+/// The path of the device of a terminal.
+fn device_path(terminal: &Terminal) -> String {
+    let link = format!("/proc/self/fd/{}", terminal.device_fd().as_raw_fd());
+    std::fs::read_link(link).expect("an open descriptor").to_string_lossy().into_owned()
+}
+
+/// A command on a terminal of its host: siding shows what it waits for, and says that it cannot use
+/// the terminal.
+#[test]
+fn a_command_on_a_terminal_of_its_host_is_diagnosed_and_left_to_the_host() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let path = device_path(&terminal);
+    let text = "printf 'name? '; read -r name; echo \"hello $name\"";
+    let call = recorded_shell(&sandbox, text).on_terminal(&terminal);
+    let RecordedShell { shell, id } = start_recorded(&sandbox, call);
+    terminal.wait_for_row("name?");
+    let why = eventually_some("the read is found", || {
+        let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
+        (why["verdict"] == "input_wait").then_some(why)
+    });
+    assert_eq!(why["certainty"], "hard", "{why}");
+    let reader = why["chain"].as_array().and_then(|chain| chain.last()).expect("a process");
+    assert_eq!((&reader["syscall"], &reader["object"]), (&json!("read"), &json!(path)), "{why}");
+    let advice = why["advice"].as_str().expect("a text");
+    assert!(advice.contains("answer where the command was started"), "{advice}");
+
+    let view = show_task(&sandbox, &id);
+    assert_eq!((&view["host_terminal"], &view["terminal"]), (&json!(path), &json!(null)));
+    let sheet = sandbox.siding(&["show", &id]).run().expect_code(0).stdout_text();
+    assert!(
+        sheet.contains(&format!("\nterminal     {path}, which siding has not opened")),
+        "{sheet}"
+    );
+    for args in [
+        &["screen", &id][..],
+        &["keys", &id, "x"],
+        &["input", &id, "x"],
+        &["attach", &id],
+        &["answer", &id],
+        &["record", &id, "--cast", "-"],
+        &["wait", &id, "--for", "input", "--timeout", "1s"],
+    ] {
+        let refused = sandbox.siding(args).run().expect_code(125).stderr_text();
+        let reason = format!("{id} runs on {path}, a terminal that siding has not opened");
+        assert!(refused.contains(&reason) && refused.contains("siding why"), "{args:?}: {refused}");
+    }
+
+    terminal.send_keys("Ada\r");
+    terminal.wait_for_row("hello Ada");
+    let _ended = shell.wait().expect_code(0);
+    assert_eq!(wait_until_ended(&sandbox, &id)["host_terminal"], json!(null));
 }
 
 /// Promise P83: shells inside a task of `siding run` carry its birthmark and are not adopted.

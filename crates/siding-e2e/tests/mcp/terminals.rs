@@ -216,3 +216,31 @@ fn wrong_arguments_about_terminals_name_the_next_step() {
     let _stopped = client.call("stop", json!({ "ids": [id] }));
     client.shutdown();
 }
+
+/// The terminal of an adopted command was opened by its host, so the tools cannot use it.
+#[test]
+fn a_terminal_that_siding_has_not_opened_is_refused_with_the_reason() {
+    let sandbox = sandbox();
+    let terminal = Terminal::new(80, 24);
+    let shell = sandbox.host("bash", &["-c", "read -r _"]).on_terminal(&terminal).spawn();
+    let pid = shell.process().pid.to_string();
+    let adopt = sandbox.siding(&["adopt", "--json", &pid]).env("SIDING_ADOPT_KEEP_AFTER", "0s");
+    let view = adopt.run().expect_code(0).json();
+    let id = view["task_id"].as_str().expect("a task id").to_owned();
+    eventually("the task is recorded", || sandbox.task_ids().contains(&id));
+    let mut client = Client::connect_initialized(&sandbox);
+    for (tool, args) in [
+        ("screen", json!({ "id": id })),
+        ("keys", json!({ "id": id, "keys": ["x"] })),
+        ("input", json!({ "id": id, "text": "x" })),
+    ] {
+        let refused = client.call(tool, args);
+        assert!(refused.is_error, "{tool}: {refused:?}");
+        for part in ["a terminal that siding has not opened", "`why` says", "`run` with `pty`"] {
+            assert!(refused.message.contains(part), "{tool}: {refused:?}");
+        }
+    }
+    client.shutdown();
+    terminal.send_keys("\r");
+    let _ended = shell.wait();
+}

@@ -58,6 +58,28 @@ impl Diagnosis {
         }
     }
 
+    /// Returns the advice for an adopted task as one sentence. The terminal of such a task was opened
+    /// by its host or a person, so the answer must be typed there.
+    #[must_use]
+    pub fn adopted_advice(&self, id: TaskId) -> String {
+        let channel = self.input_channel;
+        let is_terminal = matches!(channel, Some(FdObject::Terminal | FdObject::OtherTerminal));
+        if !is_terminal || !self.verdict.asks_for_input() {
+            return self.advice(id, StdinMode::Null);
+        }
+        let is_password = self.prompt == Some(Prompt::Password);
+        if is_password || self.verdict == WhyVerdict::PasswordLikely {
+            return format!(
+                "It asks for a password on a terminal that siding has not opened, where only the \
+                 user can enter it; `siding stop {id}` ends the task."
+            );
+        }
+        format!(
+            "It waits for input from a terminal that siding has not opened and cannot type into: \
+             answer where the command was started, or end it with `siding stop {id}`."
+        )
+    }
+
     fn input_advice(&self, id: TaskId, stdin: StdinMode) -> String {
         if self.prompt == Some(Prompt::Password) {
             return match stdin {
@@ -119,10 +141,8 @@ mod tests {
     use super::super::verdict::Certainty;
     use super::*;
 
-    #[test]
-    fn only_a_person_answers_a_prompt_for_a_secret() {
-        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
-        let diagnosis = |verdict, prompt| Diagnosis {
+    fn diagnosis(verdict: WhyVerdict, prompt: Option<Prompt>) -> Diagnosis {
+        Diagnosis {
             verdict,
             waiting_on: None,
             certainty: Certainty::Hard,
@@ -133,7 +153,32 @@ mod tests {
             input_channel: Some(FdObject::Terminal),
             prompt,
             awaited_input: None,
-        };
+        }
+    }
+
+    #[test]
+    fn an_adopted_task_is_answered_where_its_terminal_was_opened() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
+        let found = diagnosis(WhyVerdict::InputWait, None);
+        let text = found.adopted_advice(id);
+        assert!(text.contains("answer where the command was started, or end it"), "{text}");
+        let secret = diagnosis(WhyVerdict::InputWait, Some(Prompt::Password));
+        for secret in [secret, diagnosis(WhyVerdict::PasswordLikely, None)] {
+            let text = secret.adopted_advice(id);
+            assert!(text.contains("where only the user can enter it"), "{text}");
+        }
+        for other in [
+            Diagnosis { input_channel: None, ..found },
+            diagnosis(WhyVerdict::Busy, None),
+            diagnosis(WhyVerdict::TtyStopped, None),
+        ] {
+            assert_eq!(other.adopted_advice(id), other.advice(id, StdinMode::Null));
+        }
+    }
+
+    #[test]
+    fn only_a_person_answers_a_prompt_for_a_secret() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
         for found in [
             diagnosis(WhyVerdict::InputWait, Some(Prompt::Password)),
             diagnosis(WhyVerdict::PasswordLikely, None),

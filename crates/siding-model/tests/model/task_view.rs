@@ -67,6 +67,7 @@ fn complete_task(outcome: Outcome) -> TaskView {
             taken_since: Some("2025-11-21T22:41:13.345Z".to_owned()),
             alternate: Some(true),
         }),
+        host_terminal: Some("/dev/pts/3".to_owned()),
         expected_ms: Some(250_000),
         expected_p90_ms: Some(310_000),
         expected_runs: Some(7),

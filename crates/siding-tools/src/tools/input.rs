@@ -10,6 +10,7 @@ use crate::async_fd::run_blocking;
 use crate::call_context::CallContext;
 use crate::context::{SHIM_PROGRAM, ToolContext};
 use crate::structured::{self, InputDetails};
+use crate::terminal;
 
 pub(super) const DESCRIPTION: &str = "\
 Write a line to the standard input of a task that was started with `stdin`. Never write a \
@@ -43,6 +44,9 @@ pub(super) async fn call<C: CallContext>(
     run_blocking(|| {
         let snapshot = context.snapshot(context.find_task(&args.id)?)?;
         let id = snapshot.dir.id();
+        if let Some(error) = terminal::host_terminal_error(context, &snapshot) {
+            return Err(error);
+        }
         if snapshot.state.is_live() && snapshot.state.terminal.is_some() {
             return Err(ToolError::Arguments(format!(
                 "task {id} has a terminal and no input pipe; {} types into its terminal",

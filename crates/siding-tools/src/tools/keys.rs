@@ -162,6 +162,9 @@ fn open_terminal<'c>(
 ) -> Result<(TaskId, LiveTerminal<'c>, Screen), ToolError> {
     let snapshot = context.snapshot(context.find_task(task)?)?;
     let id = snapshot.dir.id();
+    if let Some(error) = terminal::host_terminal_error(context, &snapshot) {
+        return Err(error);
+    }
     if snapshot.state.is_live() && snapshot.state.terminal.is_none() {
         return Err(TerminalError::Refused { id, refusal: KeysRefusal::NoTerminal }.into());
     }

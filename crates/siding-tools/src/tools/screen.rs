@@ -11,7 +11,7 @@ use crate::async_fd::run_blocking;
 use crate::call_context::CallContext;
 use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
-use crate::terminal::TaskScreen;
+use crate::terminal::{self, TaskScreen};
 use crate::text;
 
 pub(super) const DESCRIPTION: &str = "\
@@ -39,6 +39,9 @@ pub(super) async fn call<C: CallContext>(
 fn read_screen(context: &ToolContext, args: &ScreenArgs) -> Result<ToolAnswer, ToolError> {
     let snapshot = context.snapshot(context.find_task(&args.id)?)?;
     let id = snapshot.dir.id();
+    if let Some(error) = terminal::host_terminal_error(context, &snapshot) {
+        return Err(error);
+    }
     if snapshot.state.terminal.is_none() {
         return Err(ToolError::Arguments(format!(
             "task {id} has no terminal; {} shows its output, and {} with `pty` starts a command \

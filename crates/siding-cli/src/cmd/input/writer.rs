@@ -8,6 +8,7 @@ use siding_terminal::LiveTerminal;
 use crate::caller;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
+use crate::terminal_replay;
 
 /// The name under which the journal records the writer, as for a stop.
 const REQUESTER: &str = "user";
@@ -38,6 +39,9 @@ impl<'r> InputWriter<'r> {
     /// Opens the input of a task.
     pub(super) fn open(root: &'r StateDir, task: &Task) -> Result<Self, Failure> {
         let id = task.dir.id();
+        if let Some(failure) = terminal_replay::host_terminal_failure(root, task) {
+            return Err(failure);
+        }
         if task.state.terminal.is_none() {
             let pipe = TaskInput::open(root, SHIM_PROGRAM, &task.dir, &task.state)?;
             return Ok(Self::Pipe(Box::new(pipe.requested_by(REQUESTER))));

@@ -104,8 +104,9 @@ fn wait(
     condition: &TerminalCondition,
     bound_ms: u64,
 ) -> Result<TerminalWaitEnd, Failure> {
-    if Task::read(root, id)?.state.terminal.is_none() {
-        return Err(terminal_replay::no_terminal_failure(id));
+    let task = Task::read(root, id)?;
+    if task.state.terminal.is_none() {
+        return Err(terminal_replay::no_terminal_failure(root, &task));
     }
     let opened = LiveTerminal::open(root, SHIM_PROGRAM, id, TerminalUser::Agent, REQUESTER);
     let end = match opened {

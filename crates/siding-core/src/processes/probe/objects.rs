@@ -85,7 +85,7 @@ impl KnownFds {
             TargetKind::Socket => FdObject::Socket,
             // A descriptor of `/dev/tty` is one of the controlling terminal, which the sample
             // compares itself.
-            TargetKind::Device if is_terminal(target) => match self.terminal {
+            TargetKind::Device if target.is_terminal() => match self.terminal {
                 Some(_) if !is(self.terminal) && target.device_numbers != DEV_TTY => {
                     FdObject::OtherTerminal
                 }
@@ -98,13 +98,6 @@ impl KnownFds {
             }
         }
     }
-}
-
-/// Returns whether a device is a terminal: a virtual console or serial line (4), `/dev/tty` or
-/// `/dev/console` (5), or the slave side of a pseudoterminal (136 to 143), but not its master side,
-/// `/dev/ptmx` (5:2) (Documentation/admin-guide/devices.txt).
-const fn is_terminal(target: FdTarget) -> bool {
-    matches!(target.device_numbers, (4, _) | (5, 0 | 1) | (136..=143, _))
 }
 
 fn anonymous_object(name: &str) -> FdObject {
