@@ -114,13 +114,13 @@ impl ScreenModel {
                 break;
             }
             let (part, after) = rest.split_at(len);
-            let part = std::str::from_utf8(part).expect("the output is UTF-8");
-            match part {
+            let part = String::from_utf8_lossy(part);
+            match part.as_ref() {
                 "\r" => self.column = 0,
                 "\n" => self.line_feed(),
                 // Shift in: the usual one of the two character sets.
                 "\x0f" => {}
-                _ if part.starts_with('\x1b') => self.apply_sequence(part),
+                _ if part.starts_with('\x1b') => self.apply_sequence(&part),
                 _ => part.chars().for_each(|c| self.put_char(c)),
             }
             rest = after;
@@ -264,9 +264,11 @@ fn sequence_len(bytes: &[u8]) -> usize {
 fn char_len(bytes: &[u8]) -> usize {
     match bytes[0] {
         0..0x80 => 1,
-        0x80..0xe0 => 2,
+        0xc2..0xe0 => 2,
         0xe0..0xf0 => 3,
-        0xf0.. => 4,
+        0xf0..0xf5 => 4,
+        // The byte is shown as U+FFFD.
+        0x80..0xc2 | 0xf5.. => 1,
     }
 }
 

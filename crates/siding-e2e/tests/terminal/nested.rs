@@ -95,7 +95,8 @@ fn a_reader_of_another_terminal_does_not_await_input() {
         drop(other);
         task.type_keys(&["x", "Enter"]);
         assert_eq!(task.wait_outcome(), json!({"kind": "exited", "code": 0}), "{reader}");
-        assert!(task.output().ends_with("got=x\r\n"), "{:?}", task.output());
+        // The shell may also report that its job was hung up.
+        assert!(task.output().contains("got=x\r\n"), "{:?}", task.output());
         task.expect_closed();
     }
 }

@@ -27,8 +27,8 @@ use crate::terminal::{self, TaskScreen};
 use crate::text::{self, LINE_COLUMNS, millis};
 
 pub(super) const DESCRIPTION: &str = "\
-Type into the terminal of a task that was started with `pty`, wait until the program waits for \
-input again, and show what has changed on the screen. Never type a password.";
+Type into the terminal of a `pty` task, wait until the program waits for input again, and show \
+what has changed on the screen. Never type a password.";
 
 /// The value of `if_screen` that stands for the screen in the last answer.
 const LAST_SCREEN: &str = "last";
@@ -49,8 +49,7 @@ pub(super) struct KeysArgs {
     /// Type the names of keys as text, too.
     #[serde(default)]
     literal: bool,
-    /// Type only if the screen is still the one that the last answer showed (`last`), or the one
-    /// with this hash, of which 8 digits are enough.
+    /// Type only if the screen is still the last one shown (`last`), or the one with this hash.
     #[serde(default)]
     if_screen: Option<String>,
     /// `input` (default), `idle` (no output for 0.5 s) or `screen:REGEX`.

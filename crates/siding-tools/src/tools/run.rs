@@ -50,7 +50,7 @@ Every task is stopped with all its processes at its `timeout`, and when this cli
 pub struct RunArgs {
     /// Command text for bash.
     pub command: String,
-    /// Name of the task, which the `id` of the other tools may be.
+    /// Name of the task, usable as `id`.
     #[serde(default)]
     pub name: Option<String>,
     /// Start in the background and answer immediately with the task id.
