@@ -216,9 +216,9 @@ pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool 
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
-/// Returns whether no live session owns the tasks of this session. False if the owner may live
-/// where this process cannot see it, and if the session or an ancestor cannot be read. A session
-/// with a damaged journal owns nothing.
+/// Returns whether no live session owns the tasks of this session. Returns false if the owner may
+/// be alive where this process cannot see it, or if the session or an ancestor cannot be read. A
+/// session with a damaged journal owns nothing.
 #[must_use]
 pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))

@@ -55,8 +55,8 @@ fn adopt_command(
         (task, current.session.clone()),
         sandbox_view(command),
     )?;
-    // The claim is recorded before the marking: if this supervisor is killed in between, the next
-    // supervisor learns from the claim which mark the processes carry.
+    // The claim is recorded before the marking: if this supervisor is killed between the two, the
+    // claim tells the next supervisor which mark the processes carry.
     files.record_claim(task).map_err(io("record the claim on it"))?;
     if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
         files.remove_claim(task);

@@ -28,10 +28,10 @@ pub const SUPERVISOR_NAME: &CStr = c"siding-host";
 /// and the kernel releases the lock when the supervisor exits.
 pub const SUPERVISOR_LOCK_FD: i32 = 4;
 
-/// How long a supervisor may take to report that it is ready, in milliseconds.
+/// Maximum time until a supervisor reports that it is ready, in milliseconds.
 const SUPERVISOR_REPLY_TIMEOUT_MS: u64 = 2_000;
 
-/// Why a host is not supervised.
+/// The reason why a host is not supervised.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
     /// The setting `supervise_hosts` is false.

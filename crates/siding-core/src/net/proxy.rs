@@ -1,7 +1,7 @@
 //! The proxy of a task that may reach only some remote hosts.
 //!
 //! The task is in a network namespace that contains only a loopback interface. Before its exec, the
-//! task's leader creates a listening socket there and passes it to the proxy, which runs outside of
+//! task's leader creates a listening socket there and passes it to the proxy, which runs outside
 //! the namespace. The task can therefore reach a remote host only by a request to the proxy that
 //! names the host. Names are resolved in the proxy, never in the task.
 //!

@@ -80,8 +80,8 @@ pub fn caller_notices(
     Ok((state.spec.session_id, Coverage::FullResult.covered_ids(&notices).collect()))
 }
 
-/// Returns the session of a task and all notices about the task so far, also those that are shown
-/// only as notices: a refused host, and an approaching deadline.
+/// Returns the session of a task and all notices about the task so far, including those that are
+/// shown only as notices: a refused host, and an approaching deadline.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A sink whose reader sees an incomplete line before the task completes or rewrites it.
+//! A sink whose reader sees an incomplete line before the task completes or rewrites the line.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use siding_model::text::encoded_colors;
 use super::chunks::SinkFlow;
 use super::lines::{ColorHandling, Line, OutputSink};
 
-/// The way in which a line replaces the incomplete line that was emitted before.
+/// The way in which a line replaces the incomplete line that was emitted last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineRedraw {
     /// The new text follows on a line of its own.
@@ -26,14 +26,14 @@ impl LineRedraw {
     }
 }
 
-/// A sink that may receive the same incomplete line several times, and passes on only what is new:
-/// the text that the task has added, or the whole line after the task has rewritten it.
+/// A sink that may receive the same incomplete line several times, and passes on only new text: the
+/// addition to the line, or the whole line if the task has rewritten it.
 #[derive(Debug)]
 pub(super) struct RedrawSink<S> {
     sink: S,
     redraw: LineRedraw,
     colors: ColorHandling,
-    /// The incomplete line as the reader sees it; empty if there is none.
+    /// The incomplete line that the reader sees; empty if there is none.
     shown: String,
     /// Stream offset of the shown line.
     shown_from: u64,
@@ -48,12 +48,12 @@ impl<S: OutputSink> RedrawSink<S> {
     fn update_text(&self, text: &str) -> String {
         match text.strip_prefix(self.shown.as_str()) {
             Some("") => String::new(),
-            // The colors of the shown text ended with it.
+            // The shown text ended with a reset of its colors.
             Some(added) if self.colors == ColorHandling::Encoded => {
                 format!("{}{added}", encoded_colors(&self.shown))
             }
             Some(added) => added.to_owned(),
-            // On a line of its own, an erased line would be an empty one.
+            // On a line of its own, an erased line would appear as an empty line.
             None if text.is_empty() && self.redraw == LineRedraw::NextLine => String::new(),
             None => format!("{}{text}", self.redraw.as_str()),
         }
@@ -62,7 +62,7 @@ impl<S: OutputSink> RedrawSink<S> {
 
 impl<S: OutputSink> OutputSink for RedrawSink<S> {
     fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow> {
-        // The next part of an overlong line has another offset.
+        // The next part of an overlong line has a different offset.
         if self.shown_from != line.from {
             self.shown.clear();
         }

@@ -167,8 +167,8 @@ impl<S: OutputSink> LineSplitter<S> {
         Ok(flow)
     }
 
-    /// Emits the incomplete line as it is now. Unlike after [`Self::flush_partial_line`], the sink
-    /// receives the line again when the task has completed or rewritten it.
+    /// Emits the present text of the incomplete line. Unlike after [`Self::flush_partial_line`],
+    /// the sink receives the line again when the task has completed or rewritten it.
     pub(super) fn show_partial_line(&mut self) -> io::Result<SinkFlow> {
         let text = &visible_text(self.folder.pending_line());
         let line = Line { from: self.from, to: self.to, text, is_line_start: self.is_line_start };

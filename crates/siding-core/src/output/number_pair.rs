@@ -1,6 +1,7 @@
-//! The entries of the files about parts of the output: two little-endian numbers of 8 bytes.
+//! The entry format of the files that describe parts of the output: two little-endian numbers of 8
+//! bytes each.
 
-/// Bytes of one entry.
+/// Size of one entry, in bytes.
 pub(super) const PAIR_BYTES: usize = 16;
 
 /// Returns the bytes of an entry.
@@ -11,7 +12,7 @@ pub(super) fn encode(first: u64, second: u64) -> [u8; PAIR_BYTES] {
     bytes
 }
 
-/// Returns the numbers of an entry, which has [`PAIR_BYTES`] bytes.
+/// Returns the numbers of an entry of [`PAIR_BYTES`] bytes.
 pub(super) fn decode(bytes: &[u8]) -> (u64, u64) {
     let number = |at: usize| {
         bytes[at..at + 8].iter().rev().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte))

@@ -1,14 +1,16 @@
-//! When the output of a task's terminal was stored.
+//! The times at which the output of a task's terminal was stored.
 //!
-//! The file [`OUTPUT_TIMES_FILE`] of a task with a terminal has entries of two numbers: an offset
-//! of the output, and the time (`CLOCK_MONOTONIC`, in milliseconds) at which the output from this
-//! offset on was stored. An entry applies up to the next one. The shim adds an entry after it has
-//! stored output, at most one in [`MIN_INTERVAL_MS`], so a quiet task writes nothing, and output
-//! that follows within this time has the time of the entry before it. A file of [`MAX_ENTRIES`]
-//! entries is thinned out: every second entry is removed, and the interval is doubled.
+//! The file [`OUTPUT_TIMES_FILE`] of a task with a terminal consists of entries of two numbers: an
+//! output offset, and the time (`CLOCK_MONOTONIC`, in milliseconds) at which the output from this
+//! offset was stored. An entry applies up to the next one. The shim adds an entry after it has
+//! stored output, at most one per [`MIN_INTERVAL_MS`]. A quiet task therefore writes nothing, and
+//! output that follows within the interval gets the time of the preceding entry. A file with
+//! [`MAX_ENTRIES`] entries is thinned out: every second entry is removed, and the interval is
+//! doubled.
 //!
-//! The thinning overwrites the file from its start. If the shim is killed meanwhile, the file has
-//! some entries twice, and a reader ignores an entry that does not follow the one before it.
+//! The thinning overwrites the file from its start. If the shim is killed during the thinning, the
+//! file contains some entries twice. A reader ignores an entry that is not later than its
+//! predecessor.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,12 +22,12 @@ use crate::store::TaskDir;
 use crate::store::task_files::OUTPUT_TIMES_FILE;
 use crate::sys::file;
 
-/// Minimum time between two entries while the file has never been full, in milliseconds.
+/// Minimum time between two entries until the first thinning, in milliseconds.
 const MIN_INTERVAL_MS: u64 = 50;
 /// Maximum number of entries: a file of 256 KiB, for at least 13 minutes of continuous output
 /// before the first thinning.
 const MAX_ENTRIES: u64 = 16 << 10;
-/// Number of entries that one step of the thinning reads; an even number.
+/// Number of entries that one step of the thinning reads. Must be even.
 const ENTRIES_PER_STEP: usize = 256;
 
 /// Appends the times of a task's output. Only the shim of the task writes them.
@@ -50,7 +52,7 @@ impl OutputTimesWriter {
         Ok(Self { file, entries: 0, last_at: None, interval_ms: MIN_INTERVAL_MS })
     }
 
-    /// Opens the file of a task that another shim started. A file that was removed is created
+    /// Opens the file of a task that another shim started. A removed file is created
     /// again.
     ///
     /// # Errors
@@ -63,17 +65,17 @@ impl OutputTimesWriter {
         Ok(Self { file, entries, last_at: None, interval_ms: MIN_INTERVAL_MS })
     }
 
-    /// Records that the output from `offset` on, which is stored, was stored at the time `at`.
+    /// Records that the stored output from `offset` on was stored at the time `at`.
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call. The output then has the time of the entry before.
+    /// The I/O error of the system call. The output then gets the time of the preceding entry.
     pub fn append(&mut self, offset: u64, at: MonotonicMs) -> io::Result<()> {
         if self.last_at.is_some_and(|last| at.ms_since(last) < self.interval_ms) {
             return Ok(());
         }
-        // A write that fails, for example on a full disk, is not repeated before the interval has
-        // passed.
+        // After a failed write, for example on a full disk, the next write also waits for the
+        // interval.
         self.last_at = Some(at);
         if self.entries >= MAX_ENTRIES {
             self.thin_out()?;
@@ -119,8 +121,8 @@ pub struct OutputTime {
     pub at: MonotonicMs,
 }
 
-/// Reads when the output of a task was stored, in ascending order. Empty if the task has no
-/// terminal, or if the file is missing or unreadable.
+/// Reads the times at which the output of a task was stored, in ascending order. Returns an empty
+/// list if the task has no terminal, or if the file is missing or unreadable.
 #[must_use]
 pub fn read_output_times(dir: &TaskDir) -> Vec<OutputTime> {
     read_entries(dir).unwrap_or_default()
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(bytes, (MAX_ENTRIES / 2 + 2) * PAIR_BYTES as u64);
     }
 
-    /// A kill during the thinning leaves the first entries thinned out and the others as they were.
+    /// A kill during the thinning leaves the first entries thinned out and the others unchanged.
     #[test]
     fn entries_that_do_not_follow_are_ignored() {
         let fixture = Fixture::new();

@@ -69,8 +69,9 @@ impl RawChunks {
         self.0.len()
     }
 
-    /// Reads the next stored bytes before `to` into `piece`, at most 256 KiB, and skips gaps: `from`
-    /// is then the offset of the first byte. Returns false at the end of the range or of the file.
+    /// Reads the next stored bytes before `to` into `piece`, at most 256 KiB. Skips gaps, and sets
+    /// `from` to the offset of the first byte read. Returns false at the end of the range or of the
+    /// file.
     ///
     /// # Errors
     ///

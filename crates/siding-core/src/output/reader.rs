@@ -57,7 +57,7 @@ pub struct OutputQuery {
     pub from: u64,
     /// Selects lines before `last_lines` and `limit` apply.
     pub filter: LineFilter,
-    /// How many of the selected lines to return, counted from the end; `None` for all.
+    /// Number of the selected lines to return, counted from the end; `None` for all lines.
     pub last_lines: Option<usize>,
     /// The limit on the returned text.
     pub limit: TextLimit,
@@ -201,7 +201,7 @@ pub fn last_line(dir: &TaskDir) -> io::Result<String> {
         text.push_str(part);
         Ok(())
     });
-    // Repetitions are not counted: the count would be the last line.
+    // Repetitions are not counted, because the count would take the place of the last line.
     read_all(&mut chunks, (from, to), ColorHandling::Removed, sink)?;
     let last = text.lines().rev().find(|line| !line.trim().is_empty());
     Ok(last.unwrap_or_default().trim_end().to_owned())

@@ -64,7 +64,7 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
     /// the present state of a progress bar, unless the line ends within a character or an escape
     /// sequence.
     ///
-    /// A filter then judges what follows as a line of its own.
+    /// A filter then treats the rest of the line as a line of its own.
     ///
     /// # Errors
     ///

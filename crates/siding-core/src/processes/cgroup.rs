@@ -2,7 +2,7 @@
 //!
 //! A group is a third way to identify a task's processes, besides descent and the birthmark. A
 //! process cannot leave its group by clearing its environment or by lowering its mark, and the
-//! kernel kills all members in one step. Nothing depends on groups. Where no group can be created,
+//! kernel kills all members in one step. Nothing depends on groups. If no group can be created,
 //! a task runs without one.
 //!
 //! Groups are siblings and never nested, because the end of a task must not end another task that

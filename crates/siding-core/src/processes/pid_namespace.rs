@@ -6,8 +6,8 @@ use siding_model::host::HostRecord;
 use crate::sys::procfs;
 
 /// Returns whether the PID namespace of this process differs from that of its host's supervisor, or
-/// from that of the mounted `/proc`. In the first case, the host and this process use the same
-/// process ID for different processes; in the second, `/proc` and system calls do. Without the
+/// from that of the mounted `/proc`. In the first case, one process ID means different processes to
+/// the host and to this process; in the second, to `/proc` and to system calls. Without the
 /// supervisor's namespace in `record`, checks only the second case.
 #[must_use]
 pub fn is_in_other_pid_namespace(record: Option<&HostRecord>) -> bool {

@@ -1,4 +1,5 @@
-//! How a siding process is started, and how other processes recognize it.
+//! The arguments, descriptors and names with which siding's own processes are started and
+//! recognized.
 
 use std::ffi::CStr;
 

@@ -312,7 +312,7 @@ fn scan_all(
     let mut is_whole = true;
     let mut look_at = |pid| {
         let Ok(mark) = procfs::read_birthmark(pid) else {
-            // The process may belong to a wanted task.
+            // A process that cannot be inspected may belong to a wanted task.
             is_whole = false;
             return;
         };
@@ -419,7 +419,7 @@ pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
 
 /// Returns the process ids of the descendants of a task's shim that belong to the task; `None` if
 /// the shim does not run. After a takeover, processes of the task may have other ancestors. The
-/// descendants of a mirror's shim do not belong to its task, but to the connection.
+/// descendants of a mirror belong to its connection, not to the task.
 #[must_use]
 pub fn shim_descendants(root: &StateDir, state: &TaskState) -> Option<Vec<i32>> {
     if state.spec.is_remote() {

@@ -1,4 +1,4 @@
-//! Checks whether a remote machine is reachable, and what siding can do there.
+//! Checks whether a remote machine is reachable, and which guarantees siding can give there.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,29 +15,29 @@ use super::slurm::slurm_command;
 use super::ssh;
 use crate::sys::file;
 
-/// Maximum width of a weaker guarantee or a missing file, in columns.
+/// Maximum width of the text about a weaker guarantee or a missing file, in columns.
 const WEAKER_COLUMNS: usize = 200;
 
 /// The result of checking an executor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecutorCheck {
-    /// Whether ssh could connect, and the controller of a cluster answered.
+    /// Whether ssh could connect and, for a cluster, the controller answered.
     pub reachable: bool,
-    /// Name of the machine, as it calls itself, or name of the cluster; `None` if it is unknown.
+    /// Hostname of the machine, or name of the cluster; `None` if unknown.
     pub machine: Option<String>,
-    /// Version of siding there; `None` unless siding runs there.
+    /// Version of siding on the machine; `None` if siding cannot run there.
     pub version: Option<String>,
-    /// The features of `siding doctor` there without which a guarantee is weaker, each with the
-    /// result of its check.
+    /// Failed checks of `siding doctor` on the machine that make a guarantee weaker, each with its
+    /// result.
     pub weaker: Vec<String>,
-    /// The files of the settings that do not exist there, each after its key.
+    /// Files that the settings name but the machine does not have, each after its key.
     pub missing: Vec<String>,
-    /// The reason why tasks cannot run there; `None` if they can.
+    /// The reason why tasks cannot run on the machine; `None` if they can.
     pub error: Option<String>,
 }
 
-/// Connects to the machine of an executor, and asks siding there for its version and its checks.
-/// `executor` is the executor with these `settings`.
+/// Connects to the machine of an executor, and queries the version and the checks of siding there.
+/// `executor` must have these `settings`.
 #[must_use]
 pub fn check(
     executor: &RemoteExecutor,
@@ -71,17 +71,17 @@ pub fn check(
     result
 }
 
-/// Returns the directory of the settings for the records of a cluster's jobs, with its key.
+/// Returns the configured directory for the records of a cluster's jobs, with its key.
 fn shared_directory(settings: &ExecutorSettings) -> Option<(&'static str, &str)> {
     let directory = settings.slurm.as_ref()?.directory.as_deref()?;
     Some(("directory", directory))
 }
 
-/// Returns the files of the settings that do not exist on this machine, whose files the nodes of
-/// the cluster share. The directories of `paths` are those of the nodes, which are not asked.
+/// Returns the configured files that do not exist on this machine, whose files the nodes of the
+/// cluster share. The directories of `paths` are on the nodes and are not checked.
 fn missing_local_files(settings: &ExecutorSettings) -> Vec<String> {
     let directory = shared_directory(settings).filter(|(_, path)| !Path::new(path).is_dir());
-    // A name without a directory is searched in the PATH of the node.
+    // The node searches its PATH for a name without a directory.
     let is_missing = |path: &&str| path.contains('/') && !file::is_program(Path::new(path));
     let program = settings.program.as_deref().filter(is_missing);
     let directory = directory.map(|(key, path)| describe_missing(key, path, "directory"));
@@ -89,8 +89,8 @@ fn missing_local_files(settings: &ExecutorSettings) -> Vec<String> {
     directory.into_iter().chain(program).collect()
 }
 
-/// Returns the directories of the settings that do not exist on the machine that ssh reaches. None
-/// if ssh fails, which the other checks report.
+/// Returns the configured directories that do not exist on the machine that ssh reaches. Returns
+/// none if ssh fails, which the other checks report.
 fn missing_remote_directories(
     executor: &RemoteExecutor,
     settings: &ExecutorSettings,
@@ -113,8 +113,8 @@ fn describe_missing(key: &str, path: &str, kind: &str) -> String {
     one_line(&format!("{key}: there is no {kind} `{path}`"), WEAKER_COLUMNS)
 }
 
-/// Asks the controller of a Slurm cluster for its configuration, with the commands of Slurm here or
-/// on the machine that ssh reaches.
+/// Queries the controller of a Slurm cluster for its configuration, with Slurm's commands on this
+/// machine or on the machine that ssh reaches.
 fn check_cluster(result: &mut ExecutorCheck, executor: &RemoteExecutor) {
     const SHOW_CONFIG: [&str; 2] = ["show", "config"];
     let output = if executor.destination.is_some() {
@@ -158,7 +158,7 @@ fn run(command: &mut Command) -> Result<Vec<u8>, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output =
         command.output().map_err(|error| format!("could not start `{program}`: {error}"))?;
-    // `siding doctor` exits with another code than 0 if a guarantee is weaker.
+    // `siding doctor` exits with a code other than 0 if a guarantee is weaker.
     if output.status.success() || !output.stdout.is_empty() {
         return Ok(output.stdout);
     }

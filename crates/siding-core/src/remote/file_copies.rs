@@ -1,4 +1,4 @@
-//! The files that a call copies to the machine of its command, and back.
+//! The files that a call copies to the machine of its command, and back from it.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub enum CopyError {
     /// The command runs on this machine.
     #[error("{option}: this command runs on this machine, so no file is copied")]
     ThisMachine {
-        /// The option that requests the copy, as the caller knows it.
+        /// The option that requests the copy, in the caller's dialect.
         option: String,
     },
     /// The command runs in a cluster whose commands are on this machine.
@@ -32,7 +32,7 @@ pub enum CopyError {
         "{option}: the nodes of `{executor}` share the files of this machine, so no file is copied"
     )]
     SharedFiles {
-        /// The option that requests the copy, as the caller knows it.
+        /// The option that requests the copy, in the caller's dialect.
         option: String,
         /// Name of the executor.
         executor: String,

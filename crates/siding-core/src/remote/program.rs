@@ -19,24 +19,25 @@ pub(super) const OWN_PROGRAM: &str = "/proc/self/exe";
 /// Directory of the copies.
 const COPY_DIR: &str = "bin";
 
-/// File of the state directory that remembers the checksum of the program.
+/// File in the state directory that caches the checksum of the program.
 const CHECKSUM_FILE: &str = "program-checksum";
 
 /// Maximum size of that file, in bytes.
 const MAX_CHECKSUM_FILE_BYTES: usize = 4096;
 
-/// Age of the modification time from which a copy that is used gets a new one.
+/// Age from which the modification time of a copy is renewed when the copy is used.
 const MIN_TOUCH_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The identity of the program that is copied to remote machines: a copy with another content has
-/// another path there.
+/// The identity of the program that is copied to remote machines. Copies with different content
+/// have different paths there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgramCopy {
     size: u64,
     checksum: u32,
 }
 
-/// The file whose checksum is remembered. A rebuilt program has another inode or time.
+/// The identity of the file whose checksum is cached. A rebuilt program has a different inode or
+/// time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct ProgramFile {
     device: u64,
@@ -52,7 +53,7 @@ struct RememberedChecksum {
 }
 
 impl ProgramCopy {
-    /// Identifies the running program. Its checksum is computed once and remembered in the state
+    /// Identifies the running program. Its checksum is computed once and cached in the state
     /// directory, because reading a program of 20 MB would delay each start.
     ///
     /// # Errors
@@ -88,7 +89,7 @@ impl ProgramCopy {
     }
 
     /// Returns the path of the copy below a directory, and stores the running program there if that
-    /// file is missing. Other processes may do the same at the same time.
+    /// file is missing. Several processes may do this concurrently.
     ///
     /// # Errors
     ///
@@ -128,9 +129,9 @@ impl ProgramCopy {
     }
 }
 
-/// Gives the running program a new modification time once a day if another machine has stored it,
-/// so that the next installation does not remove it as unused. Its access time is not enough: a
-/// file system that is mounted with `noatime` keeps none.
+/// If another machine has stored the running program, renews the program's modification time once a
+/// day, so that the next installation does not remove it as unused. The access time is not enough,
+/// because a file system that is mounted with `noatime` does not update it.
 ///
 /// # Errors
 ///
@@ -151,7 +152,7 @@ fn is_copy_path(path: &Path) -> bool {
 
 fn touch_if_old(file: &File) -> io::Result<()> {
     let modified = file.metadata()?.modified()?;
-    // A time in the future has no age.
+    // A time in the future gives no age.
     if modified.elapsed().is_ok_and(|age| age >= MIN_TOUCH_AGE) {
         file.set_modified(SystemTime::now())?;
     }

@@ -1,5 +1,5 @@
-//! The local files of a project that are copied to a remote machine: those that git knows, and
-//! others that the caller names.
+//! The local files of a project that are copied to a remote machine: those that git lists, and
+//! those that the caller names.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -10,13 +10,13 @@ use std::process::Command;
 
 use super::rsync::{cannot_start, cause_message};
 
-/// Maximum depth of submodules in submodules.
+/// Maximum nesting depth of submodules.
 const MAX_SUBMODULE_DEPTH: u32 = 16;
 
-/// Variables that would direct git to another repository or another part of it, as in a hook: those
-/// of `git rev-parse --local-env-vars`, and one that earlier versions had. The variables with
-/// configuration (`GIT_CONFIG_COUNT` and others) stay, because they can be the user's own, such as
-/// `safe.directory`.
+/// Variables that would make git use another repository or another part of it, as in a hook: those
+/// of `git rev-parse --local-env-vars`, and one of earlier versions. The variables with
+/// configuration (`GIT_CONFIG_COUNT` and others) remain set, because they may contain the user's
+/// own settings, such as `safe.directory`.
 const REPOSITORY_VARIABLES: [&str; 13] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -53,7 +53,7 @@ fn run_git(directory: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
     Err(cause_message(&output.stderr).unwrap_or_else(|| output.status.to_string()))
 }
 
-/// Returns git with these arguments in a directory, whose repository it finds itself.
+/// Returns a git command with these arguments in a directory. git itself finds the repository.
 fn git_command(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     for name in REPOSITORY_VARIABLES {
@@ -64,8 +64,8 @@ fn git_command(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Returns a path relative to `top`, for a path that is relative to the directory `below` in it.
-/// `None` if it is outside of `top`. Only the text is considered, so symbolic links and files that
-/// do not exist change nothing.
+/// Returns `None` if the path is outside `top`. Only the text counts: symbolic links are not
+/// resolved, and the file need not exist.
 pub(super) fn path_below_top(top: &Path, below: &Path, path: &Path) -> Option<PathBuf> {
     let mut names: Vec<&OsStr> = Vec::new();
     let relative = if path.is_absolute() { path.strip_prefix(top).ok()? } else { path };
@@ -89,7 +89,7 @@ pub(super) struct ProjectFiles {
     top: PathBuf,
     files: BTreeSet<Vec<u8>>,
     empty_directories: BTreeSet<Vec<u8>>,
-    /// Whether the known paths are directories without a symbolic link in them.
+    /// For each path checked so far, whether it is a directory without a symbolic link on its path.
     directories: HashMap<PathBuf, bool>,
 }
 
@@ -119,7 +119,7 @@ impl ProjectFiles {
         self.add_repository(&[], MAX_SUBMODULE_DEPTH)
     }
 
-    /// Adds the files of the repository whose top directory is `prefix`, which is empty or ends with
+    /// Adds the files of the repository at `prefix`, which is empty or ends with
     /// a slash.
     fn add_repository(&mut self, prefix: &[u8], depth: u32) -> Result<(), String> {
         let arguments = ["ls-files", "--cached", "--others", "--exclude-standard", "-z"];
@@ -133,7 +133,7 @@ impl ProjectFiles {
             if !self.is_real_directory(parent) {
                 continue;
             }
-            // The name of another repository that is no submodule ends with a slash.
+            // git prints a slash after the name of a nested repository that is not a submodule.
             let is_submodule = facts.is_dir()
                 && !name.ends_with(b"/")
                 && depth > 0
@@ -147,7 +147,7 @@ impl ProjectFiles {
         Ok(())
     }
 
-    /// Adds a file, or a directory with all of its content, ignored or not.
+    /// Adds a file, or a directory with its whole content, including ignored files.
     ///
     /// # Errors
     ///
@@ -176,7 +176,7 @@ impl ProjectFiles {
         Ok(())
     }
 
-    /// Returns whether a path is a directory, and no part of it is a symbolic link.
+    /// Returns whether a path is a directory and contains no symbolic link.
     fn is_real_directory(&mut self, relative: &Path) -> bool {
         let Some(parent) = relative.parent() else { return true };
         if let Some(known) = self.directories.get(relative) {
@@ -238,7 +238,7 @@ mod tests {
         git(top.path(), &["add", "-A"]);
         std::fs::write(top.path().join("untracked"), "").expect("own directory");
         std::fs::remove_file(top.path().join("gone")).expect("it exists");
-        // The tracked file behind the link is not in the work tree any more.
+        // The tracked file behind the link is no longer in the work tree.
         std::fs::rename(top.path().join("linked"), top.path().join("ignored2")).expect("exists");
         symlink("ignored2", top.path().join("linked")).expect("own directory");
         let work_tree = find_work_tree(&top.path().join("a")).expect("a work tree");

@@ -1,4 +1,4 @@
-//! The command lines of rsync(1), which copies files to a remote machine and back over the
+//! The command lines of rsync(1), which copies files to and from a remote machine over the
 //! connection of ssh.
 
 use std::ffi::{OsStr, OsString};
@@ -16,9 +16,9 @@ use siding_model::text::one_line;
 use super::ssh;
 use crate::sys::{descriptor, file};
 
-/// Options of both directions. rsync passes its arguments over the connection (`-s`) instead of
-/// through the login shell, which would change them, and reads the names of the files from the
-/// standard input, so that a name is never taken for an option or a pattern. Devices, owners and
+/// Options for both directions. rsync passes its arguments over the connection (`-s`), because the
+/// login shell would change them. It reads the names of the files from the standard input, so that
+/// a name is never interpreted as an option or a pattern. Devices, owners and
 /// groups are not copied.
 const COMMON_OPTIONS: [&str; 7] =
     ["-s", "--links", "--times", "--omit-dir-times", "--files-from=-", "--from0", "--timeout=300"];
@@ -29,11 +29,12 @@ const SEND_OPTIONS: [&str; 2] = ["--perms", "--ignore-missing-args"];
 
 /// Options for copying from the remote machine, which is not trusted: no link that leads out of the
 /// directory, no permission beyond the umask except to execute a file, and nothing that git would
-/// execute (hooks, `core.fsmonitor`). A file of the same size and time may still differ.
+/// execute (hooks, `core.fsmonitor`). A file of the same size and time may still differ, so it is
+/// copied too.
 ///
-/// rsync names the links that it leaves out only together with the copied files (versions that know
-/// better use `symsafe`). Instead of the name of a file it prints `+`, so that no name looks like
-/// such a line.
+/// rsync names the links that it omits only together with the copied files (a version that supports
+/// it uses `symsafe`). In place of the name of a file it prints `+`, so that no name looks like a
+/// line about a link.
 const FETCH_OPTIONS: [&str; 7] = [
     "--recursive",
     "--executability",
@@ -46,15 +47,15 @@ const FETCH_OPTIONS: [&str; 7] = [
 
 /// The remote directory for rsync: the working directory of the remote rsync.
 ///
-/// rsync takes the text before the colon for a host, and passes it to the remote shell as the word
-/// before the remote command. The text of [`remote_shell`] names the host itself, in any form that
-/// ssh accepts, so this word is the beginning of the remote command.
+/// rsync interprets the text before the colon as a host, and passes it to the remote shell as the
+/// word before the remote command. The text of [`remote_shell`] already names the host, in any form
+/// that ssh accepts, so this word becomes the beginning of the remote command.
 const REMOTE_DIRECTORY: &str = "exec:.";
 
 /// The exit status of rsync and of sh if the remote program does not exist.
 pub(super) const NOT_FOUND_STATUS: i32 = 127;
 
-/// The exit status of rsync if files disappeared while it copied, as those of a running build.
+/// The exit status of rsync if files disappeared during the copy, such as those of a running build.
 pub(super) const VANISHED_STATUS: i32 = 24;
 
 /// The exit statuses of rsync that a broken connection causes: an error of a socket (10) or of the
@@ -64,7 +65,7 @@ const INTERRUPTION_STATUSES: [i32; 5] = [10, 12, 30, 35, 255];
 /// Beginnings of the messages in which rsync only repeats that it has failed.
 const SUMMARY_MESSAGES: [&str; 2] = ["rsync error:", "rsync warning:"];
 
-/// Parts of messages about a closed connection, whose cause is in another message.
+/// Texts in messages that report only a closed connection; another message contains the cause.
 const CLOSED_MESSAGES: [&str; 2] = ["connection unexpectedly closed", "Broken pipe (32)"];
 
 /// Maximum width of a message of rsync, in columns.
@@ -107,7 +108,7 @@ pub fn fetch_command(
 }
 
 /// Returns rsync without its last two arguments, the source and the destination. Its output is
-/// discarded: only the standard error has messages about failures.
+/// discarded, because only the standard error contains messages about failures.
 fn rsync_command(
     executor: &RemoteExecutor,
     (local, remote): (&Path, &str),
@@ -126,7 +127,7 @@ fn rsync_command(
     Ok(command)
 }
 
-/// Returns the text of the option `-e`: the ssh command, whose words rsync separates at spaces.
+/// Returns the argument of the option `-e`: the ssh command, which rsync splits at spaces.
 fn remote_shell(executor: &RemoteExecutor) -> OsString {
     let mut text = OsString::from("ssh");
     for argument in ssh::connection_arguments(executor) {
@@ -136,7 +137,8 @@ fn remote_shell(executor: &RemoteExecutor) -> OsString {
     text
 }
 
-/// Quotes a word of the option `-e`. A doubled quote within quotes stands for one.
+/// Quotes a word of the option `-e`. Within quotes, a doubled quote stands for a single quote
+/// character.
 fn quote_for_rsync(word: &OsStr) -> OsString {
     let doubled = |byte: &u8| if *byte == b'\'' { vec![b'\'', b'\''] } else { vec![*byte] };
     let inner: Vec<u8> = word.as_bytes().iter().flat_map(doubled).collect();
@@ -144,7 +146,7 @@ fn quote_for_rsync(word: &OsStr) -> OsString {
     OsStr::from_bytes(&quoted).to_owned()
 }
 
-/// Returns a file in memory with this content, whose position is its beginning.
+/// Returns a file in memory with this content and its position at the beginning.
 pub(super) fn input_file(content: &[u8]) -> io::Result<OwnedFd> {
     let fd = descriptor::create_memfd("siding-files")?;
     file::write_all_at(&fd, content, 0)?;
@@ -164,7 +166,7 @@ pub fn describe_failure(
     } else {
         cause_message(stderr).unwrap_or_else(|| "rsync failed without a message".to_owned())
     };
-    // A signal ends rsync when ssh is killed.
+    // When ssh is killed, a signal terminates rsync.
     let is_interruption = code.is_none_or(|code| INTERRUPTION_STATUSES.contains(&code));
     FetchError { why, is_interruption }
 }
@@ -174,7 +176,7 @@ pub(super) fn missing_rsync(executor: &str) -> String {
     format!("rsync is not installed on {executor}; install it there")
 }
 
-/// Returns the message about a program of this machine that cannot be started.
+/// Returns the message about a local program that cannot be started.
 #[must_use]
 pub fn cannot_start(program: &str, error: &io::Error) -> String {
     format!("could not start `{program}` on this machine: {error}; install {program}")

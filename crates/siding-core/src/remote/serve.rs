@@ -1,8 +1,8 @@
-//! The remote side: starts or follows one task for the mirror on another machine, which it reaches
-//! through its standard streams.
+//! The remote side: starts or follows one task for a mirror on another machine. The standard
+//! streams of this process are the connection to the mirror.
 //!
 //! This process is a client of the task's shim, like `siding run`. For a job in a cluster, it is
-//! the follower of the job instead. When the connection breaks, it exits, and the task continues.
+//! the follower of the job. When the connection breaks, it exits, and the task continues.
 
 mod forward;
 mod input;
@@ -34,7 +34,7 @@ use input::InputWriter;
 
 pub(super) use requests::RequestReader;
 
-/// The reason why this process exits before the task has ended.
+/// The reason why this process exits before the end of the task.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The connection is closed, or a system call failed.
@@ -46,13 +46,13 @@ pub enum ServeError {
     /// The input of the task cannot be written.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The mirror has another version of the messages, or sent something else.
+    /// The mirror uses another version of the protocol, or sent an invalid message.
     #[error("{0}")]
     Request(String),
 }
 
 /// Serves one connection until the task has ended or the mirror disconnects. `shim` supervises a
-/// task that the connection starts on this machine. Other new shims execute `program`.
+/// task that the connection starts on this machine; other new shims execute `program`.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<
         now: clock::monotonic_now(),
         wall: clock::unix_now(),
     })?;
-    // Without the new time, a copy of this program may be removed and stored again.
+    // If this fails, a copy of this program may be removed, and a later connection stores it again.
     let _best_effort = super::program::touch_running_copy();
     let mut requests = RequestReader::default();
     let first = loop {
@@ -76,10 +76,10 @@ pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<
         }
     };
     if first.protocol().is_some_and(|protocol| protocol != REMOTE_PROTOCOL) {
-        // The mirror has read the version in the first message, and reports the difference.
+        // The first message told the mirror the version, so the mirror reports the difference.
         return Ok(());
     }
-    // A shim that is not needed would otherwise exist as long as this process.
+    // Otherwise, an unused shim would exist as long as this process.
     let shim = shim.filter(|_| matches!(first, RemoteRequest::Start { job: None, .. }));
     let (opened, position) = match first {
         RemoteRequest::Start { spec, env, position, job: Some(job), .. } => {
@@ -113,13 +113,13 @@ pub fn serve(root: &StateDir, program: &CStr, shim: Option<IdleShim>) -> Result<
     }
 }
 
-/// The task to follow, or the answer without a task.
+/// The task to follow, or the answer if there is no task.
 enum Opened<'r> {
     Watch(TaskWatch<'r>),
     Answer(RemoteMessage),
 }
 
-/// Starts a task, unless it exists because an earlier connection has started it.
+/// Starts a task, unless an earlier connection has started it.
 fn start_or_follow<'r>(
     root: &'r StateDir,
     program: &'r CStr,
@@ -170,7 +170,7 @@ struct Follower<'r> {
     program: &'r CStr,
     watch: TaskWatch<'r>,
     requests: RequestReader,
-    /// The part that the mirror has.
+    /// The part of the task's data that the mirror has.
     sent: RemotePosition,
     /// Encoded messages that the next [`Self::flush`] sends.
     queued: Vec<u8>,
@@ -180,12 +180,12 @@ struct Follower<'r> {
     state: Option<TaskState>,
     /// Whether the mirror knows that the task is recorded.
     is_accepted: bool,
-    /// The connection to the shim over which the next growth of the output is announced, as the
-    /// number of connections before it; `None` if it is not.
+    /// Number of the shim connection over which the next growth of the output will be announced;
+    /// `None` if no announcement is requested.
     follows_over: Option<u32>,
     forwarded: ForwardedRequests,
-    /// The input of the task, if it is a pipe; `None` until the message that the task is recorded is
-    /// queued.
+    /// The input of the task, if it is a pipe; `None` before the message that the task is recorded
+    /// is queued.
     input: Option<InputWriter<'r>>,
 }
 
@@ -215,7 +215,8 @@ impl<'r> Follower<'r> {
 
     fn run(mut self) -> Result<(), ServeError> {
         loop {
-            // The output is followed before it is read, so that growth in between is announced.
+            // The announcement is requested before the output is read, so that growth in between is
+            // not missed.
             self.follow_output()?;
             if self.send_news()? {
                 return Ok(());
@@ -226,7 +227,7 @@ impl<'r> Follower<'r> {
         }
     }
 
-    /// Requests the announcement of the next growth of the output, unless it was requested before:
+    /// Requests the announcement of the next growth of the output, unless a request is pending:
     /// each response wakes this process.
     fn follow_output(&mut self) -> Result<(), ServeError> {
         let connection = self.watch.reconnects();
@@ -237,13 +238,14 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Sends the new output, then the new records, and [`RemoteMessage::End`] after the last one.
-    /// Returns whether the task has ended and all of it was sent.
+    /// Sends the new output, then the new records, and [`RemoteMessage::End`] after the last
+    /// record. Returns whether the task has ended and everything was sent.
     fn send_news(&mut self) -> Result<bool, ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
-        // Output grows far more often than the journal, which is replayed as a whole.
+        // Output grows far more often than the journal, and each read of the journal replays all of
+        // it.
         let records = match journal_file::read_bytes_if_grown(&dir, self.journal_bytes) {
-            // The shim has not written the first record yet.
+            // The shim has not yet written the first record.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             result => match result? {
                 Some(bytes) => self.replay_journal(&bytes)?,
@@ -264,7 +266,7 @@ impl<'r> Follower<'r> {
         if is_shim_replaced {
             self.report_cut_input()?;
         }
-        // The journal was read first: when it contains the end, the output is complete.
+        // The journal was read first: if it contains the end, the output is complete.
         self.send_output()?;
         for record in records {
             self.sent.records += 1;
@@ -273,7 +275,7 @@ impl<'r> Follower<'r> {
         // A crash may have lost the summary of an ended task.
         let is_finished = is_closed || (!is_live && self.watch.is_finished());
         if is_finished {
-            // The mirror receives nothing after the end.
+            // The mirror reads no message after the end.
             self.queue(&RemoteMessage::End)?;
             self.send_queued()?;
         } else {
@@ -282,15 +284,15 @@ impl<'r> Follower<'r> {
         Ok(is_finished)
     }
 
-    /// Adds a message to those that [`Self::flush`] sends.
+    /// Queues a message for [`Self::flush`].
     fn queue(&mut self, message: &RemoteMessage) -> io::Result<()> {
         self.queued.append(&mut encode(message)?);
         Ok(())
     }
 
     /// Sends the queued messages together, because each write becomes a packet that wakes the
-    /// mirror. The responses to earlier requests are among them. Requests that arrive meanwhile are
-    /// answered by the next call.
+    /// mirror. The queue includes the responses to earlier requests. The next call answers requests
+    /// that arrive during this one.
     fn flush(&mut self) -> Result<(), ServeError> {
         self.forwarded.queue_refusals(&mut self.queued)?;
         self.write_input()?;
@@ -302,7 +304,7 @@ impl<'r> Follower<'r> {
         self.write_part(&queued)
     }
 
-    /// Updates the state from the journal. Returns the records that the mirror does not have.
+    /// Updates the state from the journal. Returns the records that the mirror lacks.
     fn replay_journal(&mut self, bytes: &[u8]) -> Result<Vec<Record>, ServeError> {
         let mut records = Vec::new();
         let replayed = journal::replay_with(bytes, |seq, record, _| {
@@ -320,7 +322,8 @@ impl<'r> Follower<'r> {
         Ok(records)
     }
 
-    /// Sends the output up to its present length. Requests are carried out between its parts.
+    /// Sends the output up to its present length, in parts. Requests are carried out between the
+    /// parts.
     fn send_output(&mut self) -> Result<(), ServeError> {
         let dir = self.watch.dir().map_err(WatchError::from)?;
         let Some(mut chunks) = RawChunks::open(&dir)? else { return Ok(()) };
@@ -335,9 +338,9 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Writes messages to the standard output, which has no buffered message. Requests are
-    /// forwarded meanwhile: the mirror may not read, for example because its disk is full, and a
-    /// stop must not wait for that.
+    /// Writes messages directly to the standard output, whose buffer is empty. Forwards requests
+    /// meanwhile: the mirror may not read, for example because its disk is full, and a stop must
+    /// not wait for the mirror.
     fn write_part(&mut self, part: &[u8]) -> Result<(), ServeError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let mut left = part;
@@ -357,8 +360,8 @@ impl<'r> Follower<'r> {
         Ok(())
     }
 
-    /// Returns the maximum time that [`Self::wait`] may wait, in milliseconds: none while a request
-    /// that arrived during a write is not answered.
+    /// Returns the maximum time that [`Self::wait`] may wait, in milliseconds: zero while a request
+    /// that arrived during a write is unanswered.
     fn max_wait_ms(&self) -> Option<u64> {
         let is_input_due = self.input.as_ref().is_some_and(InputWriter::is_due);
         if is_input_due || self.forwarded.has_refused() {
@@ -367,8 +370,8 @@ impl<'r> Follower<'r> {
         self.input.as_ref().and_then(InputWriter::retry_ms)
     }
 
-    /// Waits for the mirror, the shim or a response, and handles what has arrived. Returns false
-    /// once the mirror has disconnected, or the shim could not start the task.
+    /// Waits for the mirror, the shim or a response, and handles the received messages. Returns
+    /// false once the mirror has disconnected, or if the shim could not start the task.
     fn wait(&mut self) -> Result<bool, ServeError> {
         let stdin = io::stdin();
         let responses = self.forwarded.sources();
@@ -394,7 +397,7 @@ impl<'r> Follower<'r> {
                 }
                 ShimMessage::Output { .. } => self.follows_over = None,
                 ShimMessage::Record { .. } => self.journal_bytes = 0,
-                // The journal has the content of these messages.
+                // The journal contains the information of these messages.
                 ShimMessage::Why { .. }
                 | ShimMessage::Usage { .. }
                 | ShimMessage::Terminal { .. }
@@ -409,8 +412,8 @@ impl<'r> Follower<'r> {
         Ok(true)
     }
 
-    /// Handles the mirror's requests that have arrived. Sends no message, because a part of the
-    /// output may be incomplete.
+    /// Handles the received requests of the mirror. Sends no message, because a part of the output
+    /// may be only partly written.
     fn handle_requests(&mut self) -> Result<(), ServeError> {
         while let Some((request, bytes)) = self.requests.next_request()? {
             match request {

@@ -8,15 +8,16 @@
 //!              └── srun (only for requests) ────────────────────────────────────────►
 //! ```
 //!
-//! The instances of a matrix step of a workflow are submitted together, as one job array. Each of
-//! them has a follower of its own, and one of these followers calls sbatch for all.
+//! The instances of a matrix step of a workflow are submitted together, as one job array. Each
+//! instance has a follower of its own, and one of these followers calls sbatch for all.
 //!
 //! The batch script executes siding on the node. That siding starts the task under a shim of its
 //! own, in a state directory that only this attempt of the job uses. The submitting machine follows
 //! the journal and the output in the shared directory, so a running task needs no connection to the
-//! node and no answer from the cluster. The cluster is asked about jobs that wait, every half
-//! minute about running ones, because their node may have failed, and about the cause of an end
-//! that Slurm may have caused or that the records lack. `docs/adr/0030-slurm.md` gives the reasons.
+//! node and no answer from the cluster. The follower queries the cluster about waiting jobs and,
+//! every half minute, about running jobs, because their node may have failed. It also queries the
+//! cause of an end that Slurm may have caused or that the records lack. `docs/adr/0030-slurm.md`
+//! gives the reasons.
 
 mod array_spool;
 mod commands;

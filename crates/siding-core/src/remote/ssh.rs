@@ -1,6 +1,6 @@
 //! The command lines of ssh(1).
 //!
-//! The system's ssh is used with the user's configuration, agent, jump hosts and certificates.
+//! siding uses the system's ssh with the user's configuration, agent, jump hosts and certificates.
 //! siding never handles a password: `BatchMode` makes ssh fail instead of asking for one.
 
 use std::ffi::OsString;
@@ -22,8 +22,8 @@ use crate::sys::process;
 /// The first argument of siding's process on a remote machine.
 pub const SERVE_ARGUMENT: &str = "__serve";
 
-/// Options for every connection. A dead connection is noticed within 45 seconds. All tasks of an
-/// executor share one connection, which ends one minute after the last of them.
+/// Options for every connection. ssh detects a dead connection within 45 seconds. All tasks of an
+/// executor share one connection, which ends one minute after the last task.
 pub const SSH_OPTIONS: [&str; 6] = [
     "BatchMode=yes",
     "ConnectTimeout=20",
@@ -33,13 +33,13 @@ pub const SSH_OPTIONS: [&str; 6] = [
     "ServerAliveInterval=15",
 ];
 
-/// The search path for ssh if the starter's is unknown.
+/// The search path for ssh if that of the starter is unknown.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Days after the last use of a copy of the program after which the next installation removes it.
 const MAX_UNUSED_DAYS: u32 = 30;
 
-/// The line before the answer to a query.
+/// The line that precedes the answer to a query.
 const ANSWER_LINE: &str = "siding-answer";
 
 /// Maximum width of a message of ssh, in columns.
@@ -73,7 +73,7 @@ pub fn local_serve_command(root: &StateDir, executor: &RemoteExecutor) -> Comman
     command
 }
 
-/// Returns the path of the state directory. A shim has only its descriptor.
+/// Returns the path of the state directory, of which a shim has only a descriptor.
 fn state_path(root: &StateDir) -> PathBuf {
     let link = format!("/proc/self/fd/{}", root.as_fd().as_raw_fd());
     std::fs::read_link(link).unwrap_or_else(|_| root.path().to_owned())
@@ -101,8 +101,8 @@ pub fn query_command(
     remote_command(executor, &format!("echo {ANSWER_LINE}; {script}"))
 }
 
-/// Returns the command that prints the positions of the paths that are no directories on the remote
-/// machine, counted from 0, each in a line of its [`answer`].
+/// Returns the command that prints the positions of the paths that are not directories on the
+/// remote machine. Positions count from 0, and each is a line of the [`answer`].
 pub(super) fn missing_directories_command(executor: &RemoteExecutor, paths: &[&str]) -> Command {
     let paths = join_quoted(paths);
     let script = format!(
@@ -112,7 +112,7 @@ pub(super) fn missing_directories_command(executor: &RemoteExecutor, paths: &[&s
 }
 
 /// Returns the part of the output of a [`query_command`] after the text that the startup files of
-/// the remote shell have printed; empty if the command was not reached.
+/// the remote shell have printed; empty if the shell did not reach the command.
 #[must_use]
 pub fn answer(output: &[u8]) -> &[u8] {
     let mut rest = output;
@@ -162,9 +162,9 @@ fn siding_script(
 }
 
 /// Returns the command that stores its standard input as the copy of the program on the remote
-/// machine. A copy that is cut off is discarded. Other copies are removed if they were not used for
-/// `MAX_UNUSED_DAYS`: a program that is running keeps its file until its end, and a mirror that
-/// needs such a copy later stores it again.
+/// machine. An incomplete copy is discarded. Other copies are removed if they were unused for
+/// `MAX_UNUSED_DAYS`: a running program keeps its file until it exits, and a mirror that later
+/// needs such a copy stores it again.
 #[must_use]
 pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command {
     let path = copy.remote_path();
@@ -183,7 +183,8 @@ pub fn install_command(executor: &RemoteExecutor, copy: &ProgramCopy) -> Command
 pub(super) fn remote_command(executor: &RemoteExecutor, script: &str) -> Command {
     let mut command = local_command("ssh", executor);
     command.args(connection_arguments(executor));
-    // The user's login shell may be any shell; all of them take a text in single quotes as it is.
+    // The user's login shell may be any shell; every shell passes a text in single quotes
+    // unchanged.
     command.arg(format!("exec sh -c {}", single_quote(script)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -193,8 +194,8 @@ pub(super) fn remote_command(executor: &RemoteExecutor, script: &str) -> Command
 pub(super) fn local_command(program: &str, executor: &RemoteExecutor) -> Command {
     let path = executor.variables().find(|(name, _)| *name == "PATH");
     let path = path.map_or(DEFAULT_PATH, |(_, path)| path);
-    // For a name, which is searched with the new PATH, the standard library copies this process
-    // (fork(2)); with a path it does not.
+    // Given a name, which must be searched in the new PATH, the standard library uses fork(2),
+    // which copies this process; given a path, it does not.
     let mut command = Command::new(find_program(program, path).unwrap_or_else(|| program.into()));
     command.env_clear().env("PATH", path).envs(executor.variables());
     command
@@ -225,18 +226,18 @@ pub(super) fn connection_arguments(executor: &RemoteExecutor) -> Vec<OsString> {
     arguments
 }
 
-/// Returns whether another task has opened a connection to the machine that is still open, so that
+/// Returns whether a connection that another task opened to the machine is still open, so that
 /// ssh is very unlikely to fail.
 #[must_use]
 pub fn has_shared_connection(executor: &RemoteExecutor) -> bool {
-    // A siding on this machine always answers.
+    // A local siding always answers.
     executor.destination.is_none() || control_path(executor).is_some_and(|path| path.exists())
 }
 
 /// Returns the path of the socket over which the tasks of an executor share a connection, and
-/// creates its directory. `None` if the directory cannot be created or belongs to another user; each
-/// connection is then a separate one. A path below the state directory may be too long for a socket
-/// (unix(7)).
+/// creates its directory. Returns `None` if the directory cannot be created or belongs to another
+/// user; each task then has a separate connection. A path below the state directory may be too long
+/// for a socket (unix(7)).
 fn control_path(executor: &RemoteExecutor) -> Option<PathBuf> {
     let uid = process::effective_uid();
     let run = PathBuf::from(format!("/run/user/{uid}"));
@@ -248,7 +249,7 @@ fn control_path(executor: &RemoteExecutor) -> Option<PathBuf> {
         use std::os::unix::fs::MetadataExt as _;
         facts.is_dir() && facts.uid() == uid && facts.mode() & 0o077 == 0
     };
-    // The same destination may be another machine for another configuration of ssh.
+    // With a different ssh configuration, the same destination may be another machine.
     let home = executor.ssh_variables.iter().find(|(name, _)| name == "HOME");
     let key = Fnv1a::default()
         .with_bytes(executor.destination().as_bytes())
@@ -270,7 +271,7 @@ mod tests {
         }
     }
 
-    /// Runs the script of a command with sh, as the remote machine would.
+    /// Runs the script of a command with sh, as the remote machine would do.
     fn run_script(command: &Command, home: &std::path::Path, input: &[u8]) -> (String, bool) {
         use std::io::Write as _;
         let script = command.get_args().last().expect("the script").to_owned();

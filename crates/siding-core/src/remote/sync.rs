@@ -1,8 +1,8 @@
 //! Copies a project to a remote machine before a command is started there.
 //!
-//! The state directory has a list of the files that were sent to each remote directory. A file that
-//! the project no longer has is removed there only if it is in this list, so the results of remote
-//! commands stay.
+//! The state directory contains a list of the files that were sent to each remote directory. A file
+//! that the project no longer has is removed from the remote directory only if it is in this list,
+//! so the results of remote commands remain.
 
 mod prepare_script;
 
@@ -26,7 +26,7 @@ use crate::sys::{descriptor, file, system_info};
 use crate::task::run::ExecutorChoice;
 use crate::task::run::request::WorkingDirectory;
 
-/// Directory of the state directory with the lists of sent files.
+/// Subdirectory of the state directory with the lists of sent files.
 const SYNCED_DIR: &str = "synced";
 
 /// Maximum size of a list of sent files, in bytes.
@@ -44,7 +44,7 @@ const LOCK_TIMEOUT_MS: u64 = 600_000;
 /// The reason why a project was not copied. Nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
-    /// git knows no files of the directory, and the caller has named none.
+    /// git lists no files in the directory, and the caller has named none.
     #[error(
         "git finds no project in `{}` ({why}); name the files to copy with --sync-path, such as \
          `--sync-path .`", directory.display()
@@ -58,15 +58,15 @@ pub enum SyncError {
     /// A path cannot be copied.
     #[error("`{}` cannot be copied: {why}; write a path below `{}`", path.display(), top.display())]
     Path {
-        /// The path as it was given.
+        /// The path as the caller gave it.
         path: PathBuf,
         /// The top directory of the project.
         top: PathBuf,
         /// The reason.
         why: String,
     },
-    /// A path that the settings map contains a control character, for example a line break, after
-    /// which the rest would be taken for another path.
+    /// A path that the settings map contains a control character, for example a line break. The
+    /// rest after the line break would be interpreted as another path.
     #[error(
         "the project cannot be copied, because `{path}` contains a control character; rename the \
          directory, or change `paths` of [executor.{executor}]"
@@ -77,8 +77,8 @@ pub enum SyncError {
         /// Name of the executor.
         executor: String,
     },
-    /// The mapped directory on the remote machine has the files of another project, or of another
-    /// machine.
+    /// The mapped directory on the remote machine contains the files of another project, or of
+    /// another machine.
     #[error(
         "`{directory}` on {executor} has the files of another project, `{owner}`, and a copy could \
          replace or remove them; nothing was copied or started. Map the projects to different \
@@ -92,7 +92,7 @@ pub enum SyncError {
         directory: String,
         /// The machine and the directory of the other project, made safe to print.
         owner: String,
-        /// Path of the file there that names the other project, made safe to print.
+        /// Path of the file on the remote machine that names the other project, made safe to print.
         marker: String,
     },
     /// git could not list the files.
@@ -134,11 +134,11 @@ pub struct SyncPlan {
     executor: RemoteExecutor,
     /// Top directory of the project.
     top: PathBuf,
-    /// The working directory, relative to `top`; empty if it is the same.
+    /// The working directory, relative to `top`; empty if it equals `top`.
     below: String,
     destination: SyncDestination,
     files: SentFiles,
-    /// Directories that rsync creates even if no file is in them.
+    /// Directories that rsync creates even if they are empty.
     directories: Vec<Vec<u8>>,
 }
 
@@ -177,7 +177,7 @@ impl SyncPlan {
         let local = |why: String| SyncError::Local { why };
         let real = working_directory.canonicalize().map_err(|error| local(error.to_string()))?;
         let work_tree = project_files::find_work_tree(&real).and_then(|top| {
-            // The files of a home directory are no project, and contain keys.
+            // A home directory is not a project, and contains keys.
             match std::env::var_os("HOME").is_some_and(|home| Path::new(&home).starts_with(&top)) {
                 true => Err(format!("`{}` contains your home directory", top.display())),
                 false => Ok(top),
@@ -235,10 +235,10 @@ impl SyncPlan {
         };
         let earlier = list.read();
         let removed = self.files.removed_since(&earlier, |path| self.exists(path));
-        // A directory can replace a file, and a file a directory, only after the removal.
+        // Only after the removal can a directory replace a file, or a file a directory.
         let remote_top = self.prepare_directory(&removed)?;
-        // If the copy fails, a command there may create one of these files again, which is then not
-        // a file of this machine.
+        // If the copy fails, a remote command may create one of these files again. That file is
+        // then not a copy from this machine.
         let kept = earlier.without(&removed);
         list.replace(&kept).map_err(local)?;
         self.send_files(&remote_top)?;
@@ -249,7 +249,7 @@ impl SyncPlan {
         })
     }
 
-    /// Returns whether a file of the project exists on this machine, or may exist.
+    /// Returns whether a file of the project exists or may exist on this machine.
     fn exists(&self, path: &[u8]) -> bool {
         let path = self.top.join(OsStr::from_bytes(path));
         match path.symlink_metadata() {
@@ -294,7 +294,7 @@ impl SyncPlan {
         if !finished.status.success() {
             return Err(fail(finished.cause()));
         }
-        // Startup files of the shell may have printed other lines before.
+        // Startup files of the shell may have printed other lines before these.
         let text = String::from_utf8(finished.stdout).unwrap_or_default();
         let path = text.lines().next_back().unwrap_or_default();
         if !path.starts_with('/') || path.contains(char::is_control) {
@@ -303,8 +303,8 @@ impl SyncPlan {
         Ok(path.to_owned())
     }
 
-    /// Returns the error for a directory of another project, whose marker file and name are the
-    /// last lines of the output.
+    /// Returns the error for a directory of another project. The last lines of the output contain
+    /// the path of the marker file and the name of that project.
     fn owned_error(&self, stdout: &[u8]) -> SyncError {
         let text = String::from_utf8_lossy(stdout);
         let mut lines = text.lines().rev().map(|line| one_line(line, PATH_COLUMNS));
@@ -350,8 +350,8 @@ impl SyncDestination {
         directory.as_str()
     }
 
-    /// Checks that a mapped directory and the local paths of its project are without control
-    /// characters. A directory in the cache has a name of plain characters.
+    /// Checks that a mapped directory and the local paths of its project contain no control
+    /// characters. The name of a directory in the cache never contains any.
     fn check_paths(&self, executor: &str, local: [&Path; 2]) -> Result<(), SyncError> {
         let Self::Mapped(directory) = self else { return Ok(()) };
         for path in [Path::new(directory)].into_iter().chain(local) {
@@ -392,9 +392,9 @@ fn add_named_paths(
     Ok(())
 }
 
-/// Returns the top directory as the caller names it, because the settings map this path: the
-/// working directory without `below` at its end. `None` if a symbolic link in between has another
-/// name.
+/// Returns the top directory under the caller's name for it, because the settings map that path:
+/// the working directory without `below` at its end. Returns `None` if a symbolic link between the
+/// two has another name.
 fn textual_top(working_directory: &Path, below: &Path) -> Option<PathBuf> {
     working_directory.ends_with(below).then(|| {
         let count = below.components().count();
@@ -417,7 +417,7 @@ impl CommandResult {
 }
 
 /// Runs a command to its end. Its output is written to files: the shared connection that ssh may
-/// leave behind keeps a pipe open, whose end would not come.
+/// leave behind would keep a pipe open, so the read would not reach its end.
 fn run_command(program: &str, command: &mut Command) -> Result<CommandResult, SyncError> {
     let local = |error: io::Error| SyncError::Local { why: error.to_string() };
     let create = || descriptor::create_memfd("siding-output");

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The tasks of an ended session belong to the nearest live session above it: the tasks of `a-1` to
-//! `agent-4711-99`, and the tasks of `a-2` as well once `a-2` has ended. No file changes when the
+//! `agent-4711-99`, and also the tasks of `a-2` once `a-2` has ended. No file changes when the
 //! owner changes. Shims, outboxes and the reaper compute the owner from the session journals, which
 //! are only appended to, so a crash cannot lose the owner. A session whose state is unknown, such
 //! as one of another machine, passes on no tasks.

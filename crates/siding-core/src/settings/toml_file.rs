@@ -84,7 +84,7 @@ impl TomlSource<'_> {
         }
     }
 
-    /// Returns a mistake in the table of an executor with the line of the key that it is about.
+    /// Returns a mistake in the table of an executor, with the line of the affected key.
     /// Tables of several executors can be anywhere in a file, and `value` starts with the first of
     /// them. Returns any other mistake unchanged.
     fn locate_mistake(
@@ -138,8 +138,8 @@ impl TomlSource<'_> {
     }
 }
 
-/// Returns the offset of a key of a table, and its value; `None` if the value is no table, or the
-/// table does not have the key.
+/// Returns the offset of a key in a table, and the key's value; `None` if `value` is not a table,
+/// or if the table does not contain the key.
 fn find_entry<'v, 't>(
     table: &'v Spanned<DeValue<'t>>,
     name: &str,

@@ -1,4 +1,4 @@
-//! The settings files that siding changes on request, and their planned text.
+//! The settings files that siding changes on request, and their new text.
 
 use std::path::{Path, PathBuf};
 

@@ -64,10 +64,10 @@ impl StateDir {
     }
 
     /// Acquires the lock under which a claim is read again and removed. Without this lock, a
-    /// process that has read the claim of an ended task could remove a claim that another process
-    /// has made since. `None` if the file system has no such lock, or if another process holds it
-    /// for too long: the end of a task must not depend on that process, and at worst a duplicate is
-    /// not recognized.
+    /// process that has read the claim of an ended task could remove a newer claim of another
+    /// process. Returns `None` if the file system does not support the lock, or if another process
+    /// holds it for too long: the end of a task must not depend on that process, and at worst a
+    /// duplicate is not recognized.
     fn lock_claims(&self) -> Option<OwnedFd> {
         let directory = file::open_at(&self.fd, DEDUP_DIR, file::OpenMode::Directory).ok()?;
         let is_locked = file::lock_exclusive_within(&directory, LOCK_TIMEOUT_MS).ok()?;
@@ -79,8 +79,8 @@ impl StateDir {
     /// the quarantine directory, so that no command fails or loops because of it.
     fn clear_claim(&self, name: &str, seen: Option<&str>) -> Result<(), StoreError> {
         let _lock = self.lock_claims();
-        // A claim is made without the lock, but only where no entry exists. If there is none now, the
-        // next one is not abandoned.
+        // A claim is made without the lock, but only where no entry exists. If no entry exists now,
+        // any later one is not abandoned.
         let is_unchanged = match file::read_link(&self.fd, name) {
             Ok(now) => Some(now.as_str()) == seen,
             Err(error) => seen.is_none() && error.kind() != io::ErrorKind::NotFound,
@@ -164,7 +164,7 @@ mod tests {
         assert!(root.remove_claim(&name, &running.to_string()) && !link.is_symlink());
     }
 
-    /// For example because a signal has stopped the process that holds the lock.
+    /// The holder may never release the lock, for example because a signal has stopped it.
     #[test]
     fn a_lock_that_is_never_released_delays_a_claim_only_briefly() {
         let temporary = tempfile::tempdir().expect("a directory");

@@ -196,8 +196,8 @@ pub fn read_bytes(dir: impl AsFd) -> io::Result<Vec<u8>> {
 }
 
 /// Reads the bytes of the journal in `dir` like [`read_bytes`]. Returns `None` if the journal has
-/// `known_bytes` bytes, because a journal grows with each record, except when a record replaces one
-/// of the same length of which a full disk has kept a part.
+/// `known_bytes` bytes: a journal grows with each record. The only exception is a record that
+/// replaces one of the same length that a full disk has cut off.
 ///
 /// # Errors
 ///
@@ -232,7 +232,7 @@ mod tests {
             let bytes = bytes.expect("it has grown");
             assert_eq!(bytes, read_bytes(&dir).expect("readable"));
             known_bytes = bytes.len() as u64;
-            // The reserve behind the record is not content.
+            // The reserved space behind the record is not content.
             assert_eq!(read_bytes_if_grown(&dir, known_bytes).expect("readable"), None);
         }
     }

@@ -10,11 +10,11 @@ pub struct BlockingSyscall {
     pub name: &'static str,
     /// The kind of event that a thread in this system call waits for.
     pub call: BlockingCall,
-    /// How the arguments describe what is waited for.
+    /// The way in which the arguments describe the awaited object.
     pub layout: ArgumentLayout,
 }
 
-/// Where the arguments of a system call describe what is waited for.
+/// The arguments of a system call that describe the awaited object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentLayout {
     /// No argument describes what is waited for.

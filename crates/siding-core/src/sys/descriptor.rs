@@ -61,8 +61,8 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Replaces the standard input of this process with `/dev/null`. The number stays in use, so that no
-/// other file gets it.
+/// Replaces the standard input of this process with `/dev/null`. The descriptor number stays in
+/// use, so that no other file gets it.
 ///
 /// # Errors
 ///

@@ -173,7 +173,7 @@ pub fn create_symlink(target: &str, dir: impl AsFd, name: &str) -> io::Result<()
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `ENOENT` if there is no such name, `EINVAL` if it is no
+/// The I/O error of the system call, `ENOENT` if there is no such name, `EINVAL` if it is not a
 /// symbolic link; `InvalidData` if the target is not UTF-8.
 pub fn read_link(dir: impl AsFd, name: &str) -> io::Result<String> {
     let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
@@ -357,7 +357,7 @@ pub fn read(fd: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Reads the bytes that a socket has received, without waiting, even if the descriptor is blocking.
-/// Returns their number, zero at the end of the connection.
+/// Returns the number of bytes, which is zero at the end of the connection.
 ///
 /// # Errors
 ///

@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns how many bytes of this thread's stack are in memory.
+    /// Returns the number of bytes of this thread's stack that are in memory.
     fn resident_stack_bytes() -> u64 {
         let here = 0_u8;
         let here = (&raw const here).addr();

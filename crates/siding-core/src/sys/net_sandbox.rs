@@ -28,7 +28,7 @@ enum SandboxKind {
     Ports { rules: PortRules, filter: SeccompFilter },
 }
 
-/// A socket that listens in the namespace, for a proxy that runs outside of the namespace.
+/// A socket that listens in the namespace, for a proxy that runs outside the namespace.
 #[derive(Debug)]
 struct ProxyListener {
     port: u16,

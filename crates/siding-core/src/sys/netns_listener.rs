@@ -1,4 +1,4 @@
-//! A socket that listens in a network namespace and is served by a process outside of the
+//! A socket that listens in a network namespace and is served by a process outside the
 //! namespace.
 //!
 //! A socket stays in the namespace in which it was created, whichever process uses it.

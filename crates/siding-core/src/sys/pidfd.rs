@@ -125,8 +125,8 @@ impl PidFd {
         super::poll::is_readable(self.fd.as_fd())
     }
 
-    /// Returns how the process ended, or `None` while it runs. The process need not be a child of
-    /// this one.
+    /// Returns the end of the process: its exit code or signal; `None` while it runs. The process
+    /// need not be a child of this one.
     ///
     /// Reads `/proc/PID/stat` of a zombie; for a process that was reaped, requests the status from
     /// the kernel with `PIDFD_GET_INFO` (Linux 6.15 and later). Also returns `None` if neither

@@ -67,7 +67,7 @@ pub struct ProcessTitle {
 }
 
 impl ProcessTitle {
-    /// Returns where the title is in memory. `None` if the kernel does not show the addresses.
+    /// Returns the addresses of the title in memory; `None` if the kernel does not show them.
     #[must_use]
     pub fn from_stat(own: SelfStat) -> Option<Self> {
         let (arguments, environment) = own.string_ranges?;
@@ -145,7 +145,7 @@ pub enum ReapResult {
     Child {
         /// The process ID, which the kernel may reuse from now on.
         pid: i32,
-        /// How the child ended.
+        /// The way in which the child ended.
         end: LeaderEnd,
     },
     /// There are children, but none has exited.

@@ -344,15 +344,15 @@ pub fn working_directory(pid: i32) -> Option<String> {
     Some(path.to_string_lossy().into_owned())
 }
 
-/// Returns how many bytes a process, including its waited-for children, has passed to write(2) and
-/// similar calls. `None` if the file in `/proc` cannot be read.
+/// Returns the number of bytes that a process, including its waited-for children, has passed to
+/// write(2) and similar calls. `None` if the file in `/proc` cannot be read.
 #[must_use]
 pub fn write_bytes_total(pid: i32) -> Option<u64> {
     io_count(pid, "wchar: ")
 }
 
-/// Returns how many bytes a process, including its waited-for children, has caused to be written to
-/// disks. `None` if the file in `/proc` cannot be read.
+/// Returns the number of bytes that a process, including its waited-for children, has caused to be
+/// written to disks. `None` if the file in `/proc` cannot be read.
 #[must_use]
 pub fn disk_write_bytes(pid: i32) -> Option<u64> {
     io_count(pid, "write_bytes: ")

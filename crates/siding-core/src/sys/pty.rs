@@ -1,4 +1,4 @@
-//! Pseudoterminals (pty(7)): the terminal of a task, whose master siding holds.
+//! Pseudoterminals (pty(7)). siding holds the master of a task's terminal.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,10 +14,10 @@ use super::file;
 /// A new pseudoterminal.
 #[derive(Debug)]
 pub struct Pty {
-    /// The side of siding: reads the output of the programs, and writes their input. Reads and
+    /// siding's side, for reading the output of the programs and writing their input. Reads and
     /// writes do not block.
     pub master: OwnedFd,
-    /// The side of the programs. While any process has it open, a read of the master does not fail
+    /// The programs' side. While any process has it open, a read of the master does not fail
     /// with `EIO`.
     pub slave: OwnedFd,
 }
@@ -36,10 +36,10 @@ impl Pty {
         unlockpt(&master)?;
         let slave = open_slave(&master)?;
         let mut modes = tcgetattr(&slave)?;
-        // The erase key then removes a whole character of several bytes (termios(3)).
+        // With this flag, the erase key removes a whole multibyte character (termios(3)).
         modes.input_modes |= InputModes::IUTF8;
-        // A typed C-s is then a key like any other. With flow control it would stop the output until
-        // C-q, as if the program were blocked.
+        // Without flow control, Ctrl-S is an ordinary key. With it, Ctrl-S would stop the output
+        // until Ctrl-Q, as if the program were blocked.
         modes.input_modes -= InputModes::IXON;
         tcsetattr(&slave, OptionalActions::Now, &modes)?;
         resize(&master, size)?;
@@ -48,7 +48,7 @@ impl Pty {
     }
 }
 
-/// Opens the side of the programs, without making it the controlling terminal of this process.
+/// Opens the programs' side, without making it the controlling terminal of this process.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn open_slave(master: impl AsFd) -> io::Result<OwnedFd> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     match ioctl_tiocgptpeer(&master, flags) {
         Ok(slave) => Ok(slave),
-        // Before Linux 4.13, and in a sandbox that does not know the request.
+        // Linux before 4.13, and some sandboxes, do not support the request.
         Err(rustix::io::Errno::NOTTY | rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
             let path = ptsname(&master, Vec::new())?;
             let flags =
@@ -81,9 +81,9 @@ pub fn resize(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
 /// The line discipline's treatment of typed characters (termios(3)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EchoModes {
-    /// Whether typed characters are shown (`ECHO`).
+    /// Whether typed characters are echoed (`ECHO`).
     pub echoes: bool,
-    /// Whether whole lines are collected (`ICANON`).
+    /// Whether input is delivered in whole lines (`ICANON`).
     pub is_canonical: bool,
 }
 
@@ -100,7 +100,7 @@ pub fn echo_modes(terminal: impl AsFd) -> io::Result<EchoModes> {
     })
 }
 
-/// Writes typed bytes, as many as the terminal accepts without waiting. Returns their number, which
+/// Writes as many typed bytes as the terminal accepts without waiting. Returns their number, which
 /// is 0 if programs have left too much input unread.
 ///
 /// # Errors
@@ -120,9 +120,9 @@ pub fn write_input(master: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 ///
 /// The I/O error of the system call.
 pub fn unread_input(slave: impl AsFd) -> io::Result<u64> {
-    // A write to the master leaves the bytes to a worker of the kernel, and `FIONREAD` counts only
-    // those that the worker has passed on. A poll that finds no input first waits for the worker
-    // (`n_tty_poll`).
+    // The kernel passes bytes that are written to the master to a worker thread, and `FIONREAD`
+    // counts only those that the worker has delivered. A poll that finds no input first waits for
+    // the worker (`n_tty_poll`).
     let _waits_for_worker = super::poll::is_readable(slave.as_fd());
     Ok(rustix::io::ioctl_fionread(slave)?)
 }
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
     }
 
-    /// Without the wait for the kernel's worker, most of the rounds see no input.
+    /// Without the wait for the kernel's worker, most of the rounds would see no input.
     #[test]
     fn written_input_is_unread_immediately() {
         let Pty { master, slave } = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The terminal keeps what was written for as long as its master is open.
+    /// The terminal keeps written output as long as its master is open.
     #[test]
     fn output_survives_the_last_program() {
         let Pty { master, slave } = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");

@@ -64,7 +64,7 @@ pub fn raise_unblocked(signal: Signal) {
 /// Sends a signal to every process of this process's group, as the kernel does for a key of the
 /// terminal.
 pub fn signal_own_group(signal: Signal) {
-    // 0 selects the group of the caller (kill(2)), which has at least one process.
+    // 0 selects the process group of the caller (kill(2)), which contains at least one process.
     let _best_effort = kill_pid(0, signal);
 }
 
@@ -129,7 +129,7 @@ impl SignalFd {
 /// A program in the foreground of the terminal, for whose end this process waits.
 ///
 /// The program blocks no signal, whatever this thread blocks: otherwise Ctrl-C, Ctrl-Z and a change
-/// of the terminal's size would not reach it. Ctrl-Z stops this process as well, as the shell
+/// of the terminal's size would not reach it. Ctrl-Z also stops this process, as the shell
 /// expects of a job. SIGINT and SIGQUIT are discarded until the end, because the keys are meant for
 /// the program. The other blocked signals remain pending, for example for a [`SignalFd`].
 pub struct ForegroundProgram {
@@ -183,11 +183,11 @@ impl ForegroundProgram {
     }
 }
 
-/// Lets a program start with no signal blocked. A process that reads its signals from a descriptor
+/// Makes a program start with no signal blocked. A process that reads its signals from a descriptor
 /// blocks them, and a child inherits the mask of the thread that starts it.
 pub fn unblock_in_child(program: &mut Command) {
-    // The mask is changed in the child, because this thread would receive its pending signals
-    // otherwise.
+    // The mask is changed in the child: a change here would deliver the pending signals of this
+    // thread.
     let unblock_all = || -> io::Result<()> {
         change_mask(libc::SIG_SETMASK, &signal_set(&[]));
         Ok(())
@@ -197,14 +197,14 @@ pub fn unblock_in_child(program: &mut Command) {
     unsafe { program.pre_exec(unblock_all) };
 }
 
-/// Lets a program receive SIGTERM when the thread that starts it ends, even by SIGKILL
-/// (PR_SET_PDEATHSIG, prctl(2)). The children of the program receive nothing, so only a program
-/// that ends its own children at a SIGTERM leaves none behind.
+/// Makes a program receive SIGTERM when the thread that starts it ends, even by SIGKILL
+/// (PR_SET_PDEATHSIG, prctl(2)). The children of the program receive no signal, so the program
+/// itself must terminate them on SIGTERM.
 pub fn terminate_child_with_thread(program: &mut Command) {
     let parent = rustix::process::getpid();
     let request_signal = move || -> io::Result<()> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
-        // A parent that ended before the request causes no signal.
+        // If the parent ended before the request, no signal is sent.
         if rustix::process::getppid() == Some(parent) {
             Ok(())
         } else {

@@ -7,7 +7,8 @@ use std::path::Path;
 use rustix::process::{Resource, getrlimit};
 use siding_model::process::UnixMs;
 
-/// Returns when a file or directory was last modified, by the wall clock of its file system.
+/// Returns the time at which a file or directory was last modified, by the wall clock of its file
+/// system.
 ///
 /// # Errors
 ///
@@ -118,9 +119,9 @@ pub fn ticks_per_second() -> u64 {
 /// and one read returns all of it.
 const VMSTAT_BYTES: usize = 32 << 10;
 
-/// Returns how many processes the OOM killer has killed since boot, including those that exceeded
-/// only the limit of their control group. `None` if the kernel does not report it. Takes about 20
-/// µs.
+/// Returns the number of processes that the OOM killer has killed since boot, including those that
+/// exceeded only the limit of their control group. `None` if the kernel does not report it. Takes
+/// about 20 µs.
 #[must_use]
 pub fn oom_kills() -> Option<u64> {
     // The buffer is unmapped after the read, because an allocator would keep its pages in every
@@ -144,7 +145,7 @@ pub fn may_execute(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok() && path.is_file()
 }
 
-/// Returns how many bytes this user may still store on the file system of a file.
+/// Returns the number of bytes that this user may still store on the file system of a file.
 ///
 /// # Errors
 ///

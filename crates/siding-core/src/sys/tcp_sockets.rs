@@ -98,7 +98,7 @@ fn parse_listener(line: &str) -> Option<ListeningSocket> {
 /// Returns the user ID of the socket at one end of a connection within this machine: the socket
 /// that is bound to `end` and connected to `other`. `None` if there is no such socket.
 ///
-/// A connection that no process holds any more is not found, because the kernel no longer shows its
+/// A connection that no process holds is not found, because the kernel no longer shows its
 /// owner.
 #[must_use]
 pub fn connection_owner_uid(end: SocketAddr, other: SocketAddr) -> Option<u32> {
@@ -141,7 +141,7 @@ fn parse_owner_uid(line: &str, (end, other): &(String, String)) -> Option<u32> {
         return None;
     }
     let uid = fields.nth(3)?.parse().ok()?;
-    // For a socket that no process holds any more, the kernel shows user 0 and inode 0.
+    // For a socket that no process holds, the kernel shows user 0 and inode 0.
     fields.nth(1).filter(|inode| *inode != "0").map(|_| uid)
 }
 

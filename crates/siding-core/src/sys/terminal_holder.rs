@@ -1,7 +1,7 @@
 //! The holder of a terminal: a process that keeps the master of a task's pseudoterminal open, so
 //! that the terminal survives the task's shim.
 //!
-//! When the last descriptor of a master is closed, the kernel hangs the terminal up: the task's
+//! When the last descriptor of a master is closed, the kernel hangs up the terminal: the task's
 //! programs receive SIGHUP, and their writes fail. A master cannot be opened again by a path, and
 //! with `kernel.yama.ptrace_scope` = 1 another process may not take a descriptor from a process of
 //! the task (pidfd_getfd(2)). The holder therefore hands the master to a shim that takes over.
@@ -9,7 +9,8 @@
 //! The holder shares the memory of the shim that starts it (`CLONE_VM`), because a copy would take
 //! more memory than everything else that a terminal needs. It has descriptors of its own, and is not
 //! a child of the shim (`CLONE_PARENT`), so that the shim's proof of an empty process tree does not
-//! have to exclude it. It survives when the shim is killed; a kill because memory ran out ends both.
+//! have to exclude it. It survives a kill of the shim; the kernel's out-of-memory killer terminates
+//! both.
 //!
 //! The code of the holder must neither allocate memory nor use errno, which belong to the shim's
 //! thread. rustix makes system calls without errno.
@@ -34,10 +35,10 @@ const FIRST_KEPT_FD: RawFd = 0;
 /// Number of the descriptors that a holder keeps.
 const KEPT_FDS: usize = 3;
 
-/// Interval at which a holder of a terminal that no process has open checks whether its output was
-/// stored, or can be stored no longer.
+/// Interval of the holder's checks after no process has the terminal open: whether its output was
+/// stored, or can no longer be stored.
 const RECHECK_INTERVAL: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
-/// Pause after a failed system call, which would probably fail again at once.
+/// Pause after a failed system call, which would probably fail again immediately.
 const FAILURE_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The timeout of a poll(2) that does not wait.
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -54,11 +55,11 @@ struct HolderArgs {
 /// keeps `fifo`, the read end of the output FIFO, open, so that output in the FIFO survives too.
 /// Returns the process ID.
 ///
-/// When no process has the terminal open any longer, the holder exits, unless the terminal or the
-/// FIFO has output that no shim has stored. It then stays until that output was read, or until the
-/// FIFO was removed, after which no shim can store the output.
+/// The holder exits when no process has the terminal open, unless the terminal or the FIFO contains
+/// output that no shim has stored. It then stays until that output is read, or until the FIFO is
+/// removed, after which no shim can store the output.
 ///
-/// This process must have one thread, and must not be PID 1 of its PID namespace.
+/// This process must have a single thread, and must not be PID 1 of its PID namespace.
 ///
 /// # Errors
 ///
@@ -76,7 +77,7 @@ pub fn start(
         .into_iter()
         .map(|fd| descriptor::duplicate_from(fd, least))
         .collect::<io::Result<_>>()?;
-    // The holder closes its copy of `ready` when it no longer uses errno.
+    // The holder closes its copy of `ready` after its last use of errno.
     let (is_ready, ready) = pipe::create_pipe()?;
     file::set_blocking(&is_ready)?;
     let ready = descriptor::duplicate_from(ready, least)?;
@@ -153,8 +154,8 @@ fn serve([listener, master, fifo]: [BorrowedFd<'_>; KEPT_FDS], uid: u32) {
             if !has_storable_output(master, fifo) {
                 return;
             }
-            // The hang-up is reported until a process opens the terminal again, so only the socket
-            // is polled meanwhile.
+            // poll(2) reports the hang-up until a process opens the terminal again, so only the
+            // socket is polled meanwhile.
             let mut fds = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
             if !poll_or_pause(&mut fds, Some(&RECHECK_INTERVAL)) {
                 continue;
@@ -170,8 +171,8 @@ fn serve([listener, master, fifo]: [BorrowedFd<'_>; KEPT_FDS], uid: u32) {
     }
 }
 
-/// Polls. If that fails, for example because the kernel has no memory, pauses and returns false, so
-/// that a loop does not use up a core.
+/// Calls poll(2). If it fails, for example because the kernel has no memory, pauses and returns
+/// false, so that a loop does not occupy a core.
 fn poll_or_pause(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> bool {
     let is_polled = rustix::event::poll(fds, timeout).is_ok();
     if !is_polled {
@@ -181,12 +182,12 @@ fn poll_or_pause(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> bool {
 }
 
 fn pause() {
-    // A poll of no descriptor takes no memory.
+    // A poll(2) without descriptors needs no memory.
     let _interrupted = rustix::event::poll(&mut [], Some(&FAILURE_PAUSE));
 }
 
-/// Returns whether the terminal or the FIFO has output that a shim can still store. A shim opens
-/// the FIFO by its path, and the end of a task removes that path.
+/// Returns whether the terminal or the FIFO contains output that a shim can still store. A shim
+/// opens the FIFO by its path, which is removed at the end of the task.
 fn has_storable_output(master: BorrowedFd<'_>, fifo: BorrowedFd<'_>) -> bool {
     // Before the kernel reports that the master has no data, it moves the bytes that are still on
     // their way from the programs (`n_tty_poll`), so no output is missed here.
@@ -217,7 +218,7 @@ fn hand_over(listener: BorrowedFd<'_>, master: BorrowedFd<'_>, uid: u32) {
     let descriptors = [master];
     if ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         let packet = [io::IoSlice::new(b"m")];
-        // A client that has disconnected needs no master.
+        // An error means that the client has disconnected and needs no master.
         let _peer_gone =
             rustix::net::sendmsg(&client, &packet, &mut ancillary, SendFlags::NOSIGNAL);
     }

@@ -86,7 +86,7 @@ fn parse_status(bytes: &[u8]) -> Option<ProcessStatus> {
     })
 }
 
-/// Where a thread is executing.
+/// The position at which a thread is executing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadLocation {
     /// On a CPU, or waiting for one.
@@ -102,7 +102,7 @@ pub enum ThreadLocation {
     InKernel,
 }
 
-/// Returns where a thread is executing.
+/// Returns the position at which a thread is executing.
 ///
 /// # Errors
 ///
@@ -142,7 +142,8 @@ pub fn run_ns(pid: i32, tid: i32) -> Option<u64> {
     read_schedstat(pid, tid).map(|(ran, _)| ran)
 }
 
-/// Returns how long a thread has run or waited for a CPU, in nanoseconds; `None` as for [`run_ns`].
+/// Returns the time for which a thread has run or waited for a CPU, in nanoseconds; `None` as for
+/// [`run_ns`].
 #[must_use]
 pub fn runnable_ns(pid: i32, tid: i32) -> Option<u64> {
     read_schedstat(pid, tid).map(|(ran, waited)| ran.saturating_add(waited))

@@ -63,8 +63,8 @@ impl KeyMode {
         })
     }
 
-    /// Switches the echo of the terminal behind a descriptor off; whole lines are read and keys remain
-    /// signals, as for a password.
+    /// Disables the echo of the terminal behind a descriptor, as for a password: whole lines are
+    /// read, and keys such as Ctrl-C still send signals.
     ///
     /// # Errors
     ///

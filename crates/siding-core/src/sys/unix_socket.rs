@@ -53,7 +53,7 @@ pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `ECONNREFUSED` if no process listens any more, `ENOENT` if the
+/// The I/O error of the system call: `ECONNREFUSED` if no process listens, `ENOENT` if the
 /// name does not exist. `TimedOut` if the listening process accepts no connections, for example
 /// because a signal has stopped it.
 pub fn connect(dir: impl AsFd, name: &str, timeout_ms: u64) -> io::Result<OwnedFd> {

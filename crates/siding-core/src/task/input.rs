@@ -45,7 +45,7 @@ pub enum InputError {
         /// The id of the teammate's task.
         id: TaskId,
     },
-    /// A caller closed the input, no process of the task reads it any longer, or its FIFO is not
+    /// A caller closed the input, no process of the task reads it, or its FIFO is not
     /// reachable on this machine.
     #[error("the input of task {id} is closed: a caller closed it, or the task stopped reading")]
     Closed {

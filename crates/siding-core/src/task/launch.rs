@@ -44,15 +44,15 @@ pub enum ShimCommand {
     /// comes in its own packet until the starter closes its socket, and the shim answers each
     /// packet before the next is sent.
     RescueAmong(TaskId),
-    /// Send a new task to another machine, and become its mirror. The memory file holds a
-    /// [`TaskPayload`], whose environment are the variables for the other machine.
+    /// Send a new task to another machine, and become its mirror. The memory file contains a
+    /// [`TaskPayload`], whose environment consists of the variables for the other machine.
     StartMirror {
         /// The id of the task.
         task_id: TaskId,
         /// Whether the packet contains [`ShimFds::stdin`].
         has_stdin: bool,
     },
-    /// Take the mirror of a task over from a shim that was killed. The memory file is empty.
+    /// Take over the mirror of a task from a shim that was killed. The memory file is empty.
     RescueMirror(TaskId),
     /// Adopt a process that is already marked. The memory file holds an [`Adoption`]. The task has
     /// no directory yet: see [`ShimFds::into_adoption`].
@@ -172,7 +172,7 @@ impl IdleShim {
     /// Makes the shim start a new task, and passes the lock of the task's directory to the shim.
     /// `environment` is the whole environment of the task, as `NAME=value`, which is passed in
     /// memory and never written to disk. `stdin` is the file or pipe that the task inherits if
-    /// `spec` says so. The mirror of a task on another machine reads it instead.
+    /// `spec` requests it. For a task on another machine, the mirror reads it.
     ///
     /// # Errors
     ///
@@ -209,9 +209,9 @@ impl IdleShim {
     }
 
     /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
-    /// `found` are the processes of the task that a scan found. While all of these live, the new
-    /// shim needs no scan, so that a thousand new shims need not each scan all processes of the
-    /// machine.
+    /// `found` are the processes of the task that a scan found. As long as all of these are alive,
+    /// the new shim needs no scan. Otherwise, each of a thousand new shims would scan all processes
+    /// of the machine.
     ///
     /// # Errors
     ///

@@ -28,8 +28,8 @@ const CHOICE_COLUMNS: usize = 76;
 const FILE_TIME_MARGIN_MS: i64 = 60_000;
 
 /// Returns the task with this id, with the only id that begins with this text, as
-/// [`StateDir::resolve`] does, or with this name. [`LookupOrder`] says which comes first, and
-/// [`task_reference::choose_named`] which of several tasks a name refers to. If several ids begin
+/// [`StateDir::resolve`] does, or with this name. [`LookupOrder`] determines which comes first, and
+/// [`task_reference::choose_named`] selects among several tasks with a name. If several ids begin
 /// with the text, the error describes up to five of their tasks: running tasks first, then the ones
 /// that ended last.
 ///
@@ -85,7 +85,7 @@ pub fn find_running_named(root: &StateDir, name: &str) -> Result<Option<TaskId>,
 }
 
 /// Returns the task that was started last in this session or, for `None`, in any session. A task
-/// inside which this process runs is not considered, because the caller refers to another one.
+/// inside which this process runs is skipped, because the caller refers to another one.
 ///
 /// # Errors
 ///

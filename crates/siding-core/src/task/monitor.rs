@@ -101,7 +101,7 @@ impl LineWatch {
     }
 }
 
-/// Returns the records of monitor lines that are missing from the journal of a task that ended
+/// Returns the monitor records that are missing from the journal of a task that ended
 /// without a shim.
 #[must_use]
 pub fn lines_after_shim_loss(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {

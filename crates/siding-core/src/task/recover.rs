@@ -105,8 +105,8 @@ pub enum RecoverError {
 #[derive(Debug)]
 struct ShimlessTask {
     locked: LockedTask,
-    /// The living processes of the task that the scan found: at least one, unless the task runs on
-    /// another machine, or has ended with output that its terminal still has.
+    /// The live processes of the task that the scan found: at least one, unless the task runs on
+    /// another machine, or has ended and its terminal still contains output.
     processes: Vec<ProcRef>,
     /// Whether the task runs on another machine, so that the new shim becomes its mirror.
     is_remote: bool,
@@ -246,7 +246,7 @@ impl<'r> Recovery<'r> {
             return Ok(RecoveryStep::Finished(RecoveryOutcome::Ended));
         }
         if state.spec.is_remote() {
-            // The task continues on the other machine, whatever happened to this one.
+            // The task continues on the other machine, whatever happens to this one.
             let orphan =
                 ShimlessTask { locked, processes: Vec::new(), is_remote: true, session: None };
             return Ok(RecoveryStep::Shimless(orphan));
@@ -385,8 +385,8 @@ pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
 }
 
 /// Returns whether the terminal of a task without processes may have output that no shim has
-/// stored. Its holder lives exactly as long, and hands the terminal to a new shim, which stores the
-/// output and records the end.
+/// stored. The holder lives as long as there is such output. It passes the terminal to a new shim,
+/// which stores the output and records the end.
 fn has_unstored_terminal_output(state: &TaskState) -> bool {
     let holder = state.terminal.as_ref().and_then(|terminal| terminal.holder);
     holder.is_some_and(procfs::is_running)

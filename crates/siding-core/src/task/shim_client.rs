@@ -59,7 +59,7 @@ pub enum ShimRequestError {
         /// The reason.
         refusal: KeysRefusal,
     },
-    /// The output has another length than the request requires, and nothing was written.
+    /// The output does not have the length that the request requires, so nothing was written.
     #[error("its output has changed")]
     OutputDiffers {
         /// Length of the output in bytes.
@@ -250,7 +250,8 @@ mod tests {
     /// A request that the tests send without waiting for its response.
     const SUBSCRIBE: ShimRequest = ShimRequest::Subscribe { follow: true, shown: None };
     const PLACE: ShimRequest = ShimRequest::Place { why: BackgroundReason::User };
-    /// Time to wait for a response that the shim has sent already, or never sends, in milliseconds.
+    /// Time to wait for a response that the shim has either already sent or will never send, in
+    /// milliseconds.
     const TIMEOUT_MS: u64 = 5;
 
     /// Returns a connection, and the shim's end of it, which has sent these messages.

@@ -51,8 +51,8 @@ pub struct StopOptions<'h> {
 ///
 /// # Errors
 ///
-/// [`WatchError`]. With [`WatchError::StopPending`], everything is stopped except for tasks whose
-/// remote machine is not reachable: their stops are recorded, and follow later.
+/// [`WatchError`]. With [`WatchError::StopPending`], everything is stopped except tasks whose
+/// remote machine is not reachable: their stops are recorded and will be carried out later.
 pub fn stop(
     root: &StateDir,
     program: &CStr,
@@ -109,7 +109,7 @@ fn stop_until_none_left(
     result
 }
 
-/// Returns the first error, but a pending stop only if nothing else has failed.
+/// Returns the first error. Returns a pending stop only if there is no other error.
 fn first_failure(
     first: Result<(), WatchError>,
     second: Result<(), WatchError>,
@@ -177,7 +177,7 @@ fn list_running_with_pause(
     Ok(RunningTasks { specs, unreadable: unread })
 }
 
-/// The result of looking for a task's first record.
+/// The result of a search for a task's first record.
 enum RecordLookup {
     /// The task's journal contains its first record.
     Recorded(Box<TaskState>),
@@ -204,8 +204,8 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
     Ok(if lock.is_some() { RecordLookup::Missing } else { RecordLookup::NotYetRecorded })
 }
 
-/// Returns the longest time for which a stop with this grace waits. It is longer than the kill takes,
-/// so that only a remote machine or a cluster that does not answer exhausts it.
+/// Returns the longest time for which a stop with this grace waits. It exceeds the duration of the
+/// kill, so only a remote machine or a cluster that does not answer reaches it.
 #[must_use]
 pub const fn time_limit(grace: Duration) -> Duration {
     grace.saturating_add(STOP_OVERHEAD)
@@ -242,9 +242,9 @@ pub fn stop_one(
     }
 }
 
-/// Returns the error about a stop that the mirror of a task has recorded, and that the remote task
-/// has not. `None` if no stop is pending, so that the request has failed. A mirror refuses to wait
-/// for a machine that is not reachable, but only after the record.
+/// Returns the error about a stop that the mirror of a task has recorded and the remote task has
+/// not. Returns `None` if no stop is pending, which means that the request has failed. A mirror
+/// refuses to wait for an unreachable machine, but records the stop first.
 fn pending_stop(watch: &TaskWatch<'_>, error: &ShimRequestError) -> Option<WatchError> {
     let (_, state) = watch.state().ok()?;
     state.remote.as_ref().filter(|_| state.is_live())?.pending_stop.as_ref()?;

@@ -1,4 +1,4 @@
-//! Sends entries about tasks to systemd's journal, if the task's specification asks for them.
+//! Sends entries about tasks to systemd's journal, if the task's specification requests them.
 
 use siding_model::journal::TaskState;
 use siding_model::record::Record;

@@ -1,4 +1,4 @@
-//! The terminal of a task, as a client uses it: typed input, the size, and the state that only the
+//! The terminal of a task from a client's side: typed input, the size, and the state that only the
 //! kernel knows.
 
 use std::ffi::CStr;
@@ -19,23 +19,24 @@ use crate::task::watch::{TaskWatch, WatchError};
 const REPLY_TIMEOUT_MS: u64 = 10_000;
 /// Time for which a program may leave its input unread, in milliseconds.
 const UNREAD_MS: u64 = 10_000;
-/// Pause before the next attempt to write to a terminal that has accepted nothing.
+/// Pause before another attempt to write to a terminal that has accepted no byte.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Timeout for the shim's reply to [`request_facts`], in milliseconds. The timeout is short, because
-/// callers can do without the reply.
+/// Timeout for the shim's reply to [`request_facts`], in milliseconds. The timeout is short,
+/// because callers do not depend on the reply.
 const FACTS_TIMEOUT_MS: u64 = 1_000;
-/// Longest secret, in bytes. The kernel passes on lines of at most 4,095 bytes (termios(3)), and the
-/// shim receives at most [`MAX_TERMINAL_WRITE_BYTES`] in one request.
+/// Maximum length of a secret, in bytes. The kernel delivers lines of at most 4,095 bytes
+/// (termios(3)), and the shim accepts at most [`MAX_TERMINAL_WRITE_BYTES`] in one request.
 pub const MAX_SECRET_BYTES: usize = MAX_TERMINAL_WRITE_BYTES - 1;
 
-/// The reason why a secret would not reach a program as it is.
+/// The reason why a secret would not reach a program unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The secret has more than [`MAX_SECRET_BYTES`] bytes.
     #[error("the secret has more than {} bytes; nothing was typed", MAX_SECRET_BYTES)]
     TooLong,
-    /// A control character such as Ctrl-R would show the secret that was typed before it.
+    /// The secret contains a control character. One such as Ctrl-R would show the part of the
+    /// secret before it.
     #[error("the secret contains a control character; nothing was typed")]
     ControlCharacter,
 }
@@ -55,7 +56,8 @@ pub fn encode_secret(secret: &[u8]) -> Result<Vec<u8>, SecretError> {
     Ok([secret, b"\n"].concat())
 }
 
-/// Returns the state of a terminal. Changes nothing: a task whose shim was killed is not recovered.
+/// Returns the state of a terminal, and changes nothing: a task whose shim was killed is not
+/// recovered.
 ///
 /// # Errors
 ///
@@ -94,7 +96,7 @@ pub enum TerminalError {
         /// The reason.
         refusal: KeysRefusal,
     },
-    /// The output has another length than the caller requires, and nothing was typed.
+    /// The output does not have the length that the caller requires, so nothing was typed.
     #[error("the output of task {id} has changed")]
     OutputDiffers {
         /// The id of the task.
@@ -119,20 +121,20 @@ pub enum TerminalError {
     Watch(#[from] WatchError),
 }
 
-/// A connection to the shim of a task with a terminal. While it is open, the terminal stays taken by
-/// the person who has typed over it.
+/// A connection to the shim of a task with a terminal. The lease of a person who has typed over the
+/// connection lasts at most as long as the connection.
 #[derive(Debug)]
 pub struct TerminalClient<'r> {
     watch: TaskWatch<'r>,
     user: TerminalUser,
     /// Name of the writer, for the journal.
     requester: String,
-    /// Whether the shim has reported growth of the output while a response was awaited.
+    /// Whether the shim reported growth of the output during a wait for a response.
     has_grown: bool,
 }
 
 impl<'r> TerminalClient<'r> {
-    /// Connects to the shim of a task, or to a new one if the old one was killed.
+    /// Connects to the shim of a task, or to a new shim if the old one was killed.
     ///
     /// # Errors
     ///
@@ -156,8 +158,8 @@ impl<'r> TerminalClient<'r> {
         &mut self.watch
     }
 
-    /// Returns whether the shim has reported growth of the output while a response was awaited, since
-    /// the last call. The shim reports no further growth until the client subscribes again.
+    /// Returns whether, since the last call, the shim reported growth of the output during a wait
+    /// for a response. The shim reports no further growth until the client subscribes again.
     pub const fn take_growth(&mut self) -> bool {
         std::mem::replace(&mut self.has_grown, false)
     }
@@ -207,12 +209,13 @@ impl<'r> TerminalClient<'r> {
         Ok(())
     }
 
-    /// Types a secret in the form of [`encode_secret`], unless the terminal shows typed lines at this
-    /// moment.
+    /// Types a secret in the form of [`encode_secret`], unless the terminal echoes typed lines at
+    /// this moment.
     ///
     /// # Errors
     ///
-    /// [`TerminalError`], also if the program no longer asks; nothing was typed then.
+    /// [`TerminalError`], including the case that the program no longer asks; nothing was typed
+    /// then.
     pub fn write_secret(&mut self, secret: &[u8]) -> Result<(), TerminalError> {
         let request = ShimRequest::TerminalWrite {
             bytes: secret.to_vec(),
@@ -262,7 +265,7 @@ impl<'r> TerminalClient<'r> {
             *has_grown |= matches!(message, ShimMessage::Output { .. });
             seen(message);
         };
-        // The keys must not be typed twice, so no request is repeated with another shim.
+        // The keys must not be typed twice, so the request is not repeated with another shim.
         match self.watch.request_once(request, REPLY_TIMEOUT_MS, seen) {
             Ok(true) => Ok(()),
             Ok(false) => Err(TerminalError::Ended { id }),

@@ -64,7 +64,7 @@ pub fn task_view(
     view
 }
 
-/// Returns the view of a task whose journal has the final record, which contains all facts that the
+/// Returns the view of a task whose journal contains the final record, with all facts that the
 /// view needs. `None` if the final record is missing.
 #[must_use]
 pub fn closed_task_view(root: &StateDir, state: &TaskState) -> Option<TaskView> {
@@ -132,8 +132,8 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
 }
 
 /// Returns the status of a job in the queue of a cluster as a predicate, with local times: `waits
-/// in the queue of lab: job 7, PENDING (Resources), expected to start at …`. `None` outside of a
-/// queue. The text is untrusted.
+/// in the queue of lab: job 7, PENDING (Resources), expected to start at …`. Returns `None` for a
+/// task outside a queue. The text is untrusted.
 #[must_use]
 pub fn queue_text(state: &TaskState) -> Option<String> {
     let queued = QueuedView::from_state(state)?;
@@ -144,8 +144,8 @@ pub fn queue_text(state: &TaskState) -> Option<String> {
 }
 
 /// Returns the present time on the clock of the task's times. This machine may have been suspended
-/// or restarted while a task continued on another one, so the time of such a task follows the wall
-/// clock.
+/// or rebooted while a task continued on another machine, so the time of such a task follows the
+/// wall clock.
 fn task_clock_now(state: &TaskState) -> MonotonicMs {
     if !state.spec.is_remote() {
         return clock::monotonic_now();
@@ -154,7 +154,7 @@ fn task_clock_now(state: &TaskState) -> MonotonicMs {
     state.started.plus_ms(u64::try_from(since_start).unwrap_or(0))
 }
 
-/// Returns the wall-clock time of a moment that is in the future of `now`.
+/// Returns the wall-clock time of a moment after `now`.
 fn format_moment(moment: MonotonicMs, now: MonotonicMs) -> String {
     let left = moment.ms_since(now);
     clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()

@@ -27,8 +27,8 @@ const CONNECT_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
 /// Timeout for requests that a shim answers immediately, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
-/// Time for which even a caller with a shorter limit waits for the answer of a shim, in
-/// milliseconds: on a busy machine, the answer of a shim that runs may take this long.
+/// Minimum wait for the answer of a shim, in milliseconds, even for a caller with a shorter limit:
+/// on a busy machine, the answer of a running shim may take this long.
 const MIN_REPLY_TIMEOUT_MS: u64 = 1_000;
 
 /// The reason why a task could not be watched, or a request to its shim failed.
@@ -70,7 +70,7 @@ pub enum WatchError {
     /// mirror of the task repeats the request over each new connection.
     #[error("task {id} is not stopped yet: {why}")]
     StopPending {
-        /// The task that is stopped later.
+        /// The task that will be stopped later.
         id: TaskId,
         /// The reason, for a person.
         why: String,
@@ -191,8 +191,8 @@ impl<'r> TaskWatch<'r> {
         self.connection.is_none()
     }
 
-    /// Returns how often the connection was replaced. A new shim does not inherit the requests that
-    /// its predecessor received; only the subscription to records is renewed.
+    /// Returns the number of times that the connection was replaced. A new shim does not inherit
+    /// the requests that its predecessor received; only the subscription to records is renewed.
     #[must_use]
     pub const fn reconnects(&self) -> u32 {
         self.reconnects
@@ -421,7 +421,7 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Returns the time for which the answer of a shim is awaited now, in milliseconds.
+    /// Returns the present maximum wait for the answer of a shim, in milliseconds.
     fn reply_timeout_ms(&self) -> u64 {
         self.until.map_or(SHIM_REPLY_TIMEOUT_MS, |until| {
             let left = until.ms_since(clock::monotonic_now());

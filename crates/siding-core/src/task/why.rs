@@ -93,7 +93,7 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
     Err(refusal(id, read.and_then(|read| queue_text(&read.state)), last))
 }
 
-/// Returns why there is no evidence: the wait in a queue, or the answer of the shim.
+/// Returns the reason why there is no evidence: the wait in a queue, or the answer of the shim.
 fn refusal(id: TaskId, queue_status: Option<String>, source: ShimRequestError) -> WhyError {
     match queue_status {
         Some(status) => WhyError::Queued { id, status },

@@ -61,7 +61,7 @@ impl CheckState {
     }
 }
 
-/// How much of siding depends on a feature.
+/// The extent to which siding depends on a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

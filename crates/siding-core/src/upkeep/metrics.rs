@@ -75,8 +75,8 @@ pub fn read_kept(root: &StateDir, counted: &HashSet<TaskId>) -> Result<KeptTotal
             continue;
         };
         let Some(task) = task else { continue };
-        // Without readable acknowledgements, every notice counts as pending: the agent receives it
-        // again as well.
+        // Without readable acknowledgements, every notice counts as pending: the agent also
+        // receives it again.
         let acks = acks
             .entry(task.session.clone())
             .or_insert_with(|| Acks::read(root, &task.session).unwrap_or_default());

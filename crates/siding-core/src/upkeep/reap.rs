@@ -108,7 +108,7 @@ pub fn reap_all(
 /// Cleans up for a caller that cannot wait for [`reap_all`], and returns the steps. A task whose
 /// shim is dead gets a new shim or, if none of its processes is left, a record of its end.
 /// Terminates processes whose task or host has ended. Reads only tasks with an entry in `live/` and
-/// tasks whose birthmark a process carries, so the time does not depend on the number of ended
+/// tasks whose birthmark a process carries, so the duration does not depend on the number of ended
 /// tasks.
 ///
 /// # Errors
@@ -144,7 +144,7 @@ fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
 }
 
 /// The recorded state of a task, as far as the reaper needs it. Specifications are not retained,
-/// because a command line may have megabytes.
+/// because a command line may be several megabytes long.
 #[derive(Debug)]
 enum RecordedState {
     /// The task has not ended.

@@ -70,8 +70,8 @@ pub enum RemoveError {
 ///
 /// # Errors
 ///
-/// [`RemoveError`]; [`RemoveError::Unrecorded`] if `record` fails. The task then stays as it was,
-/// unless the error occurred while its files were being removed.
+/// [`RemoveError`]; [`RemoveError::Unrecorded`] if `record` fails. The task then remains unchanged,
+/// unless the error occurred during the removal of its files.
 pub fn remove_ended_task(
     root: &StateDir,
     id: TaskId,

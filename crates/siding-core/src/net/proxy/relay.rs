@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a connection with one closed direction may be silent. A client that has disconnected
+/// Maximum silence of a connection with one closed direction. A client that has disconnected
 /// and a client that has only sent its whole request look the same to the proxy. Without this
 /// timeout, a connection that neither side closes would occupy a slot forever. Few remote hosts
 /// take longer to answer.
@@ -29,7 +29,8 @@ struct RelayPair {
 struct RelayState {
     /// The number of directions that are closed.
     finished_directions: u8,
-    /// When bytes were last copied or a direction was last closed; initially the relay's start.
+    /// The time at which bytes were last copied or a direction was last closed; initially the
+    /// relay's start.
     last_transfer: Instant,
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
 use std::time::Duration;
 
-/// How long one address may take to accept a connection.
+/// Maximum time for one address to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the addresses of a remote host to which the proxy may connect. For a name, addresses of
@@ -52,9 +52,9 @@ fn is_local_address(at: SocketAddr) -> bool {
             .is_ok_and(|local| local == address)
 }
 
-/// Returns the source address that this machine would use to reach an address. To reach one of its
-/// own addresses, the machine uses that address itself. The function calls connect(2) on a UDP
-/// socket, which sends nothing. A call of bind(2) would not be a test, because with
+/// Returns the source address that this machine would use to reach an address. For one of the
+/// machine's own addresses, the result is that address itself. The function calls connect(2) on a
+/// UDP socket, which sends nothing. A call of bind(2) would not be a test, because with
 /// `ip_nonlocal_bind` (ip(7)) it succeeds even for an address that the machine does not have.
 fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =

@@ -11,7 +11,7 @@ use super::relay::{HALF_CLOSED_TIMEOUT, relay};
 use super::resolve::{connect, resolve_addresses};
 use super::serve::ProxyState;
 
-/// How long a client may take to send its request.
+/// Maximum time for a client to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Serves a client until its request is refused or fails, or the relay to its remote host has

@@ -110,7 +110,7 @@ impl OwnCgroup {
     /// put the host into a child of the delegated group, as systemd does with `DelegateSubgroup=`.
     /// Then the parent of `home` is delegated too, and task groups can be created next to the
     /// host's group. The parent is not used if the host's own group has limits, because tasks
-    /// outside of that group would escape the limits.
+    /// outside that group would escape the limits.
     fn dir_with_memory_controller(&self, home: &Path) -> Option<PathBuf> {
         if home == self.mount {
             return has_memory_controller_below(home).then(|| home.to_owned());
@@ -126,7 +126,7 @@ impl OwnCgroup {
     }
 
     /// Moves this process out of the group of the task in which it was started, so that the end of
-    /// that task does not kill this process. Does nothing outside of a task's group.
+    /// that task does not kill this process. Does nothing outside a task's group.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ fn join_path(mount: &Path, path: &Path) -> PathBuf {
 /// (cgroups(7)).
 pub(super) fn v2_path(groups: &str) -> Option<&str> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // A path with `/..` is outside of this process's cgroup namespace; ` (deleted)` marks a removed
+    // A path with `/..` is outside this process's cgroup namespace; ` (deleted)` marks a removed
     // group.
     let is_whole = path.starts_with('/') && !path.contains("/..") && !path.ends_with(" (deleted)");
     is_whole.then_some(path)

@@ -44,7 +44,7 @@ pub fn explain_chain(
         .collect()
 }
 
-/// Returns what each process of a sample waits for, in the order of the sample. Yama may allow this
+/// Returns the wait of each process of a sample, in the order of the sample. Yama may allow this
 /// only to an ancestor of the processes; the details then say that the wait is not visible.
 #[must_use]
 pub fn explain_processes(sample: &TaskSample, command: &dyn Fn(i32) -> String) -> Vec<ChainLink> {

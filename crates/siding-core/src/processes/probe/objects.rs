@@ -23,15 +23,16 @@ const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
 /// The FIFOs that are a task's standard input, output and error, and its terminal. A process that
 /// reads the input FIFO waits for input. Only the identity of the FIFO distinguishes this process
-/// from one that waits in a pipeline, because both sleep in the same kernel function. In the same
-/// way, a task can have opened further terminals.
+/// from one that waits in a pipeline, because both sleep in the same kernel function. Likewise,
+/// only the identity distinguishes the task's terminal from other terminals that the task has
+/// opened.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KnownFds {
     input: Option<FdTarget>,
     output: Option<FdTarget>,
     /// `None` if the task has no separate standard error.
     stderr: Option<FdTarget>,
-    /// `None` if the task has no terminal, or if it is not known.
+    /// `None` if the task has no terminal, or if its terminal is unknown.
     terminal: Option<FdTarget>,
 }
 
@@ -83,7 +84,7 @@ impl KnownFds {
                 FdObject::Listener
             }
             TargetKind::Socket => FdObject::Socket,
-            // A descriptor of `/dev/tty` is one of the controlling terminal, which the sample
+            // A descriptor of `/dev/tty` refers to the controlling terminal, which the sample
             // compares itself.
             TargetKind::Device if target.is_terminal() => match self.terminal {
                 Some(_) if !is(self.terminal) && target.device_numbers != DEV_TTY => {

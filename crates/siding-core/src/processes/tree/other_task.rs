@@ -50,15 +50,15 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
 /// (setrlimit(2)). A shim is still recognized between the end of its task and its own exit.
 ///
 /// A shim names its task in its command line, and the journal of that task must name the process as
-/// its shim. A program therefore cannot leave its task by setting a shim's name for a process.
+/// its shim. A program therefore cannot leave its task by giving a process the name of a shim.
 pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
         && is_recorded_shim_of_other_task(root, own, pid)
 }
 
 /// Returns whether a process with the birthmark of this task is the recorded holder of the task's
-/// terminal, which is no process of the command. A program cannot leave its task by setting a
-/// holder's name for a process, because the journal names the holder.
+/// terminal, which is not a process of the command. The journal names the holder, so a program
+/// cannot leave its task by giving a process the name of a holder.
 pub(super) fn is_terminal_holder(root: &StateDir, task: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == HOLDER_NAME.to_bytes())
         && root.task_dir(task).ok().and_then(|dir| dir.read().ok()).is_some_and(|replayed| {

@@ -1,4 +1,4 @@
-//! The requests of the mirror's clients on their way to the task's shim, and the responses.
+//! Forwards the requests of the mirror's clients to the task's shim, and the responses back.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,25 +11,26 @@ use super::encode;
 use crate::store::TaskDir;
 use crate::task::shim_client::{RecvResult, ShimConnection};
 
-/// The forwarded requests whose responses were not queued yet.
+/// The forwarded requests whose responses have not been queued.
 #[derive(Debug, Default)]
 pub(super) struct ForwardedRequests {
     links: Vec<RequestLink>,
-    /// The requests that no shim has received, and whose response was not queued.
+    /// The requests that no shim has received, and whose responses have not been queued.
     refused: Vec<u64>,
 }
 
-/// A connection to the shim. Each request has its own one, because a shim may respond to a later
-/// request first. Only the requests with which one client uses the terminal share a connection: the
-/// lease of the terminal ends with it, and the shim responds to these requests in their order.
+/// A connection to the shim. Each request has its own connection, because a shim may respond to a
+/// later request first. Only the terminal requests of one client share a connection: the terminal
+/// lease ends with the connection, and the shim responds to these requests in order.
 #[derive(Debug)]
 struct RequestLink {
     connection: ShimConnection,
-    /// The client that shares the connection among its requests; `None` if there is one request.
+    /// The client whose terminal requests share the connection; `None` for a connection with a
+    /// single request.
     client: Option<u64>,
-    /// The numbers of the requests without a response, the oldest first.
+    /// The numbers of the unanswered requests, oldest first.
     pending: VecDeque<u64>,
-    /// Whether the client has given the terminal back, so that the connection ends with the last
+    /// Whether the client has released the terminal, so that the connection ends with the last
     /// response.
     is_ending: bool,
 }
@@ -54,7 +55,7 @@ impl ForwardedRequests {
                 link.is_ending |= *request == ShimRequest::TerminalReturn;
                 self.links.push(link);
             }
-            // The task has ended, or its shim was killed and the next step replaces it.
+            // The task has ended, or its shim was killed and the next step replaces that shim.
             Some(link) => {
                 self.refused.extend(link.pending);
                 self.refused.push(*number);
@@ -64,7 +65,7 @@ impl ForwardedRequests {
         Ok(())
     }
 
-    /// Removes and returns the connection that a client shares among its requests.
+    /// Removes and returns the connection that the terminal requests of a client share.
     fn take_link(&mut self, client: u64) -> Option<RequestLink> {
         let is_of_client = |link: &RequestLink| link.client == Some(client) && !link.is_ending;
         let index = self.links.iter().position(is_of_client)?;
@@ -105,7 +106,7 @@ impl RequestLink {
         Self { connection, client, pending: VecDeque::new(), is_ending: false }
     }
 
-    /// Queues the messages that have arrived. Returns whether the connection is still needed.
+    /// Queues the received messages. Returns whether the connection is still needed.
     fn queue_messages(&mut self, queue: &mut Vec<u8>) -> io::Result<bool> {
         while !self.is_done() {
             let message = match self.connection.try_recv() {

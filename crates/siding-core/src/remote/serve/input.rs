@@ -1,7 +1,7 @@
-//! Writes the input that a mirror sends to the FIFO of the task.
+//! Writes the input from a mirror to the FIFO of the task.
 //!
-//! A file next to the FIFO has the number of written bytes, so that the next connection continues
-//! there. The bytes themselves are in no file.
+//! A file next to the FIFO contains the number of written bytes, so that the next connection
+//! continues after them. The bytes themselves are never stored in a file.
 
 use std::ffi::CStr;
 use std::io;
@@ -28,10 +28,10 @@ const LOCK_RETRY_MS: u64 = 50;
 /// The stored number of begun bytes of an input that was cut: larger than any other.
 const CUT_INPUT: u64 = u64::MAX;
 /// Maximum time for which another connection may keep the position locked, in milliseconds. With a
-/// busy shim, the close of the input lasts up to 10 s; only a stopped process needs longer.
+/// busy shim, closing the input takes up to 10 s; only a stopped process takes longer.
 const MAX_LOCK_WAIT_MS: u64 = 15_000;
 
-/// The input of the task that a connection follows.
+/// The input of the task that this connection follows.
 #[derive(Debug)]
 pub(super) struct InputWriter<'r> {
     root: &'r StateDir,
@@ -44,21 +44,21 @@ pub(super) struct InputWriter<'r> {
     /// Whether this shim has ended, and it is not known yet whether the task has ended with it.
     waits_for_shim: bool,
     receiver: InputReceiver,
-    /// The FIFO while bytes wait for space in it. An open write end would keep the input open after
-    /// the shim has closed it.
+    /// The FIFO while bytes wait for space in it. At other times it is closed, because an open
+    /// write end would keep the input open after the shim has closed it.
     fifo: Option<TaskInput<'r>>,
     last_notified: Option<MonotonicMs>,
-    /// The position that the mirror has; `None` until the stored one was read.
+    /// The position that the mirror received last; `None` until the stored position was read.
     reported: Option<InputPosition>,
-    /// Start of the present wait for the lock of the position.
+    /// Start of the present wait for the position's lock.
     waits_since: Option<MonotonicMs>,
 }
 
-/// The position that the mirror must receive.
+/// The position to report to the mirror.
 #[derive(Debug, Clone, Copy)]
 struct InputReport {
     position: InputPosition,
-    /// Whether bytes were written since the last report.
+    /// Whether bytes were written since the last notification of the shim.
     has_written: bool,
 }
 
@@ -92,7 +92,7 @@ impl<'r> InputWriter<'r> {
         id: TaskId,
         shim: ProcRef,
     ) -> Self {
-        // An input without a FIFO or without a reader stays closed.
+        // An input without a FIFO or without a reader remains closed.
         let closed = InputPosition { bytes: 0, state: RemoteInputState::Closed };
         Self {
             root,
@@ -109,7 +109,7 @@ impl<'r> InputWriter<'r> {
         }
     }
 
-    /// Returns whether [`Self::write`] can do something now.
+    /// Returns whether [`Self::write`] can make progress now.
     pub(super) fn is_due(&self) -> bool {
         self.has_work() && self.fifo.is_none() && !self.is_waiting()
     }
@@ -119,7 +119,8 @@ impl<'r> InputWriter<'r> {
         self.waits_since.is_some() || self.waits_for_shim
     }
 
-    /// Returns whether a position was not reported, or a part of the input or its end not passed on.
+    /// Returns whether a position is unreported, or a part or the end of the input has not been
+    /// forwarded.
     fn has_work(&self) -> bool {
         let is_passed_on = self.receiver.pending().is_empty() && !self.receiver.must_close();
         self.reported.is_none() || !is_passed_on || self.is_cut()
@@ -136,8 +137,8 @@ impl<'r> InputWriter<'r> {
         self.waits_for_shim = false;
     }
 
-    /// Returns the time after which [`Self::write`] must be called again although nothing has
-    /// arrived, in milliseconds; `None` if that is not necessary.
+    /// Returns the time after which [`Self::write`] must be called again even without new input, in
+    /// milliseconds; `None` if no call is necessary.
     pub(super) fn retry_ms(&self) -> Option<u64> {
         self.is_waiting().then_some(LOCK_RETRY_MS)
     }
@@ -158,8 +159,8 @@ impl<'r> InputWriter<'r> {
         self.receiver.on_end(at).map_err(|error| ServeError::Request(error.to_string()))
     }
 
-    /// Writes the bytes that the FIFO accepts, then closes the input if it has ended. Returns the
-    /// position if it has changed, and the stored position once at the beginning.
+    /// Writes the bytes that the FIFO accepts, then closes the input at its end. Returns the
+    /// position if it has changed; the first call returns the stored position.
     fn write(&mut self) -> Result<Option<InputReport>, ServeError> {
         if self.reported.is_none() && !self.read_position()? {
             return Ok(None);
@@ -238,8 +239,8 @@ impl<'r> InputWriter<'r> {
         Ok(true)
     }
 
-    /// Locks the position. Fails if another process has kept it locked for too long. This process
-    /// never blocks for the lock, because it must still pass a stop on.
+    /// Locks the position. Fails if another process has kept it locked for too long. Never blocks,
+    /// because this process must still forward a stop.
     fn lock_position(&mut self, dir: &TaskDir) -> Result<PositionLock, ServeError> {
         let lock = PositionFile::try_lock(dir)?;
         if !matches!(lock, PositionLock::Held) {
@@ -288,8 +289,8 @@ impl<'r> InputWriter<'r> {
         let InputPosition { bytes: from, .. } = self.receiver.position();
         let pending = self.receiver.pending();
         self.check_position(&file)?;
-        // The file first has the range that may be written: a writer that is killed in between
-        // leaves an uncertain position, and no wrong one.
+        // Before the write, the file receives the range that may be written: a writer that is
+        // killed during the write leaves an uncertain position, not a wrong one.
         file.store(from, from + pending.len() as u64)?;
         match fifo.write_available(pending) {
             Ok(count) => {
@@ -308,7 +309,7 @@ impl<'r> InputWriter<'r> {
     }
 
     /// Closes the input, unless another process has locked the position. A request that is repeated
-    /// after an interruption finds it closed.
+    /// after an interruption finds the input closed.
     fn close(&mut self) -> Result<(), ServeError> {
         let dir = self.dir()?;
         if let Some(fifo) = self.open_fifo(&dir)? {
@@ -331,7 +332,7 @@ impl<'r> InputWriter<'r> {
         self.check_position(file)?;
         match fifo.close(dir) {
             Ok(()) => Ok(()),
-            // Another client has closed it, or the shim that kept it open was killed.
+            // Another client has closed the input, or the shim that kept it open was killed.
             Err(InputError::Watch(WatchError::Ask {
                 source: ShimRequestError::Refused { .. },
                 ..
@@ -344,7 +345,8 @@ impl<'r> InputWriter<'r> {
         }
     }
 
-    /// Fails if another connection has written since. The mirror has then given this one up.
+    /// Fails if another connection has written since. The mirror has then abandoned this
+    /// connection.
     fn check_position(&self, file: &PositionFile) -> Result<(), ServeError> {
         if file.read()? == self.receiver.position() {
             return Ok(());
@@ -365,8 +367,8 @@ impl<'r> InputWriter<'r> {
     }
 }
 
-/// The file with the position, locked until this value is dropped. An earlier connection that has
-/// not noticed its end may still write.
+/// The file with the position, locked until this value is dropped. The lock excludes an earlier
+/// connection that has not noticed its end and may still write.
 #[derive(Debug)]
 struct PositionFile(OwnedFd);
 
@@ -408,7 +410,8 @@ impl PositionFile {
         Ok(InputPosition { bytes: written, state })
     }
 
-    /// Stores the number of written bytes, and the number with those that are about to be written.
+    /// Stores the number of written bytes, and that number plus the bytes that are about to be
+    /// written.
     fn store(&self, written: u64, begun: u64) -> io::Result<()> {
         let bytes = [written.to_le_bytes(), begun.to_le_bytes()].concat();
         file::write_all_at(&self.0, &bytes, 0)

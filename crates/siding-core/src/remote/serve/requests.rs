@@ -7,19 +7,19 @@ use siding_model::remote::{MAX_INPUT_MESSAGE_BYTES, MAX_REMOTE_LINE_BYTES, Remot
 use super::ServeError;
 use crate::sys::file;
 
-/// Number of bytes that one read of the standard input returns at most.
+/// Maximum number of bytes that one read of the standard input returns.
 const READ_BYTES: usize = 64 << 10;
 
-/// The requests on the standard input.
+/// Splits the bytes of the standard input into requests.
 #[derive(Debug, Default)]
 pub(in super::super) struct RequestReader {
     buffer: Vec<u8>,
-    /// A request whose bytes have not arrived as a whole, and their number.
+    /// A request whose following bytes have not all arrived, and the number of these bytes.
     incomplete: Option<(RemoteRequest, usize)>,
 }
 
 impl RequestReader {
-    /// Reads more bytes, and waits for them if necessary. Returns false at the end of the input.
+    /// Reads more bytes; blocks if none are available. Returns false at the end of the input.
     pub(in super::super) fn receive(&mut self) -> io::Result<bool> {
         let start = self.buffer.len();
         self.buffer.resize(start + READ_BYTES, 0);

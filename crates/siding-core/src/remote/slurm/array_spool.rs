@@ -31,9 +31,9 @@ const REFUSED_FILE: &str = "refused";
 /// The elements that are submitted as one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ArrayPlan {
-    /// The ascending indexes of the elements.
+    /// The indexes of the elements, in ascending order.
     pub(super) indexes: Vec<u32>,
-    /// Time at which sbatch was started last.
+    /// Time of the last start of sbatch.
     pub(super) at: UnixMs,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum ArrayProgress {
     Collecting,
     /// The elements are fixed, and the array may have been submitted.
     Planned(ArrayPlan),
-    /// The array was submitted, and has this number.
+    /// The array was submitted under this number.
     Submitted(ArrayPlan, String),
     /// The cluster has refused the array.
     Refused,
@@ -82,15 +82,16 @@ impl ArraySpool {
         Ok(indexes)
     }
 
-    /// Acquires the lock. `None` if another follower holds it. Dropping the value releases it.
+    /// Acquires the lock. Returns `None` if another follower holds it. Dropping the value releases
+    /// the lock.
     pub(super) fn try_lock(&self) -> io::Result<Option<OwnedFd>> {
         let lock = file::open_or_create(file::open_directory(&self.path)?, LOCK_FILE)?;
         Ok(file::try_lock_exclusive(&lock)?.then_some(lock))
     }
 
     pub(super) fn progress(&self) -> ArrayProgress {
-        // The plan is written before the other files, and read after them, so it is not missed when
-        // one of them exists.
+        // The plan is written before the other files and read after them. If one of them exists,
+        // the plan is therefore found too.
         let number = read_json(&self.path.join(JOB_FILE)).ok();
         if self.path.join(REFUSED_FILE).exists() {
             return ArrayProgress::Refused;
@@ -116,7 +117,8 @@ impl ArraySpool {
         write_json(&self.path, REFUSED_FILE, &())
     }
 
-    /// Returns the path for the messages of the batch scripts. Slurm replaces `%a` with the index.
+    /// Returns the path of the file for the messages of the batch scripts. Slurm replaces `%a` with
+    /// the index.
     pub(super) fn batch_output(&self) -> PathBuf {
         self.path.join("slurm-%a.out")
     }
@@ -127,8 +129,8 @@ impl ArraySpool {
         super::super::ssh::last_message(&text)
     }
 
-    /// Returns whether the directory is older than `age`, and no spool directory of an element is
-    /// left.
+    /// Returns whether the directory is older than `age` and no spool directory of its elements
+    /// exists.
     pub(super) fn is_expired(&self, age: Duration) -> bool {
         let modified = self.path.metadata().and_then(|facts| facts.modified()).ok();
         let passed = modified.and_then(|at| SystemTime::now().duration_since(at).ok());

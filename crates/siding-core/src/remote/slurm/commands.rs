@@ -1,7 +1,7 @@
 //! The command lines of Slurm.
 //!
-//! All commands except srun have a time limit: while the controller does not answer, or accepts no
-//! further jobs, they try again for up to minutes.
+//! All commands except srun have a time limit: while the controller does not answer or accepts no
+//! further jobs, they retry for up to several minutes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -24,8 +24,8 @@ const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 /// The same for a command for whose answer a person waits: SIGTERM after 5 s.
 const SHORT_TIME_LIMIT: [&str; 2] = ["--kill-after=1", "5"];
 
-/// The exit codes of timeout(1) for a command that has exceeded its time, and for one that it had to
-/// kill then.
+/// The exit codes of timeout(1) for a command that exceeded its time limit, and for a command that
+/// it then had to kill.
 const TIMEOUT_EXIT_CODES: [i32; 2] = [124, 137];
 
 /// The exit code of timeout(1) for a command that it has not found.
@@ -37,7 +37,7 @@ const NOT_FOUND_EXIT_CODE: i32 = 127;
 pub(super) struct SlurmError {
     /// The last message of the command, for a person.
     pub(super) why: String,
-    /// Whether the controller did not answer, and may have carried out the command nevertheless.
+    /// Whether the controller did not answer. It may still have carried out the command.
     pub(super) is_ambiguous: bool,
 }
 
@@ -53,7 +53,8 @@ fn limited_command(time_limit: [&str; 2], program: &str) -> Command {
     command
 }
 
-/// Removes the variables of an enclosing job, which would be defaults for the options of a command.
+/// Removes the variables of an enclosing job, which would become defaults for the options of a
+/// command.
 fn remove_job_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -143,8 +144,8 @@ fn run_sbatch(
     options: &[String],
 ) -> Result<String, SlurmError> {
     let mut command = slurm_command("sbatch");
-    // By default, Slurm runs a job again after a failure of its node, and so the command twice.
-    // `options` come last, so a user can replace `--no-requeue`.
+    // By default, Slurm requeues a job after a failure of its node, so the command would run twice.
+    // `options` come last, so that a user can override `--no-requeue`.
     command.args(["--parsable", "--no-requeue", "--input=/dev/null", "--chdir=/"]);
     command.arg(format!("--job-name={name}"));
     command.arg(format!("--output={}", output.display()));
@@ -177,24 +178,25 @@ pub(super) fn list_jobs() -> Result<Vec<QueueEntry>, SlurmError> {
     Ok(run(&mut command)?.lines().filter_map(QueueEntry::parse).collect())
 }
 
-/// Returns the state in which a job has ended that the controller no longer lists, from the
-/// accounting database. `None` if the cluster has none, or it does not report the end: a database
-/// that has missed the end lists the job as running forever.
+/// Returns the final state of a job that the controller no longer lists, from the accounting
+/// database. Returns `None` if the cluster has no database, or if the database does not report the
+/// end: one that missed the end lists the job as running forever.
 pub(super) fn accounted_end(job_id: &str) -> Option<JobState> {
     let mut command = slurm_command("sacct");
     command.args(["-X", "-n", "-P", "--format=State", "-j", job_id]);
     last_end(&run(&mut command).ok()?)
 }
 
-/// Returns the state in the last line of sacct if a job has ended in it. After a requeue there is a
-/// line for each attempt.
+/// Returns the state in the last line of sacct if a job has ended in it. After a requeue, the
+/// output contains a line for each attempt.
 fn last_end(text: &str) -> Option<JobState> {
     let last = text.lines().rev().find(|line| !line.trim().is_empty()).map(JobState::new);
     last.filter(|state| state.phase() == JobPhase::Ended)
 }
 
-/// Returns whether a job that waited has left the queue without a start: it is cancelled, or the
-/// controller no longer knows it, as an element of an array. Without an answer it may still wait.
+/// Returns whether a waiting job has left the queue without a start: it was cancelled, or the
+/// controller no longer lists it, as for an element of an array. Without an answer, the job counts
+/// as waiting.
 pub(super) fn was_cancelled_in_queue(job_id: &str) -> bool {
     let mut command = slurm_command("scontrol");
     command.args(["show", "job", "--oneliner", job_id]);
@@ -231,13 +233,14 @@ pub(super) fn set_time_limit(job_id: &str, minutes: u64) -> Result<(), String> {
 }
 
 /// Returns the command that serves requests on the node of a running job, with pipes as its
-/// standard streams. It has no time limit, because it runs until its standard input is closed.
+/// standard streams. The command has no time limit, because it runs until its standard input is
+/// closed.
 pub(super) fn node_command(job_id: &str, program: &Path, state_dir: &Path) -> Command {
     let mut command = Command::new("srun");
     remove_job_variables(&mut command);
     command.arg(format!("--jobid={job_id}"));
-    // The step shares the resources of the batch script. `--unbuffered` passes each response on
-    // immediately.
+    // The step shares the resources of the batch script. With `--unbuffered`, srun forwards each
+    // response immediately.
     command.args(["--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--unbuffered", "--quiet"]);
     command.args(["--mpi=none", "--chdir=/", "--kill-on-bad-exit=0"]);
     command.arg(program).arg(ssh::SERVE_ARGUMENT).env("SIDING_STATE_DIR", state_dir);

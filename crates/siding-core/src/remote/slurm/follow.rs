@@ -34,17 +34,17 @@ const RUNNING_QUERY_MS: u64 = 30_000;
 /// Time from the first report of a job's end until a task ends without records of its end, in
 /// milliseconds: a network file system shows the last records of another machine with a delay.
 const SETTLE_MS: u64 = 5_000;
-/// The same for a job that has succeeded, in milliseconds: its records certainly exist. A client of
-/// NFS caches the entries of a directory for up to 60 s (`acdirmax` in nfs(5)).
+/// The same time for a job that has succeeded, in milliseconds. Its records certainly exist. A
+/// client of NFS caches the entries of a directory for up to 60 s (`acdirmax` in nfs(5)).
 const SUCCESS_SETTLE_MS: u64 = 65_000;
 /// Maximum time for which the records that end a task are held back while the cluster does not
 /// report the end of the job, in milliseconds.
 const MAX_VERDICT_MS: u64 = 20_000;
-/// The same if the node has not reported that the job ends by itself, in milliseconds: the cluster
-/// may be ending it, and epilogs may last minutes.
+/// The same time if the node has not reported that the job ends by itself, in milliseconds: the
+/// cluster may be terminating the job, and epilogs may take minutes.
 const MAX_COMPLETING_MS: u64 = 10 * 60_000;
-/// Maximum wait for the report of the node about an ended task, in milliseconds. Without it, the
-/// cluster is asked.
+/// Maximum wait for the node's report about an ended task, in milliseconds. Without a report, the
+/// follower queries the cluster.
 const MAX_REPORT_MS: u64 = 2_000;
 /// Time between two reads of the shared queue while held records wait for the cluster, in
 /// milliseconds.
@@ -60,14 +60,14 @@ pub(in super::super) struct JobFollower<'r> {
     base: SpoolBase,
     spool: JobSpool,
     queue: SharedQueue,
-    /// The query of the queue that was started, until its result is taken.
+    /// The running query of the queue, until its result is taken.
     query: Option<QueueQuery>,
     copy: AttemptCopy,
-    /// The end that an earlier follower has recorded, whose mirror may not have received it.
+    /// The end that an earlier follower recorded, and that the mirror may not have received.
     recorded_end: Option<JobEnd>,
     /// The number of the job, once it is known.
     job_id: Option<String>,
-    /// Only snapshots of the queue that were taken after this time count: an earlier one may lack
+    /// Only snapshots of the queue after this time count, because an earlier snapshot may lack
     /// the job.
     since: UnixMs,
     /// The time of the first snapshot that lacks the job; `None` if the last one contains it.
@@ -79,13 +79,12 @@ pub(in super::super) struct JobFollower<'r> {
     responses: Vec<(u64, ShimMessage)>,
     /// The last count of the elements of the job's array; `None` until this job was added.
     collected: Option<CollectedElements>,
-    /// The time at which the job is canceled: its node has not carried out a stop by then, or an
-    /// earlier attempt to cancel it has failed.
+    /// The time at which to cancel the job, because its node has not carried out a stop by then, or
+    /// because an earlier attempt to cancel the job failed.
     cancel_at: Option<MonotonicMs>,
     /// Whether the job was cancelled before its start.
     was_cancelled_in_queue: bool,
-    /// The time at which the end of the job, or that of the command, was first seen while the other
-    /// one was not.
+    /// The time at which the end of the job or of the command was first seen without the other.
     ending_since: Option<MonotonicMs>,
     next_query: MonotonicMs,
     backoff: LongWaitBackoff,
@@ -101,7 +100,7 @@ enum Observation {
 }
 
 impl<'r> JobFollower<'r> {
-    /// Creates the follower of a task. The mirror has the part before `position`.
+    /// Creates the follower of a task. The mirror already has the data before `position`.
     ///
     /// # Errors
     ///
@@ -143,7 +142,8 @@ impl<'r> JobFollower<'r> {
     }
 
     /// Follows the job until the task has ended or the mirror disconnects. `task` is `None` if the
-    /// mirror has only its id, because the task was accepted or the mirror was replaced.
+    /// mirror has only the task's id, because the task was already accepted or the mirror was
+    /// replaced.
     pub(in super::super) fn run(mut self, task: Option<&SpooledTask>) -> Result<(), ServeError> {
         match task {
             Some(task) if self.job_id.is_none() && self.recorded_end.is_none() => {
@@ -157,7 +157,8 @@ impl<'r> JobFollower<'r> {
         loop {
             let mut observation = self.observe_files()?;
             self.send_responses()?;
-            // A recorded end follows the whole output, whose copy a request may have interrupted.
+            // A recorded end must follow the whole output, and a request may have interrupted the
+            // copy of the output.
             let has_more = observation == Observation::Changed && self.recorded_end.is_some();
             if observation != Observation::Finished && !has_more {
                 let of_job = self.observe_job()?;
@@ -210,8 +211,8 @@ impl<'r> JobFollower<'r> {
         Ok(if has_news { Observation::Changed } else { Observation::Unchanged })
     }
 
-    /// Returns whether the task has ended, and the cluster need not be asked for the cause: siding
-    /// has stopped the task, or the node reports that it had no signal of Slurm.
+    /// Returns whether the task has ended for a cause that the cluster need not confirm: siding has
+    /// stopped the task, or the node reports that it received no signal from Slurm.
     fn has_ended_by_itself(&self, attempt: &Attempt) -> bool {
         if !self.copy.is_complete() || self.copy.needs_verdict() {
             return false;
@@ -227,9 +228,10 @@ impl<'r> JobFollower<'r> {
         Ok(Observation::Finished)
     }
 
-    /// Submits the job unless it was submitted; afterwards queries the cluster when that is due.
+    /// Submits the job if it has not been submitted; afterwards, queries the cluster when a query
+    /// is due.
     fn observe_job(&mut self) -> Result<Observation, ServeError> {
-        // The cluster may have forgotten the job meanwhile, so it is not asked again.
+        // The cluster may have forgotten the job meanwhile, so no query is sent.
         if let Some(end) = self.recorded_end.take() {
             return self.finish(end);
         }
@@ -254,7 +256,7 @@ impl<'r> JobFollower<'r> {
         let max_age_ms = if is_quiet { RUNNING_QUERY_MS } else { MIN_AGE_MS };
         self.next_query = now.plus_ms(MIN_AGE_MS);
         let snapshot = self.snapshot(max_age_ms)?;
-        // After the clock was set back, all new snapshots would be too old otherwise.
+        // Otherwise, all new snapshots would be too old after the clock was set back.
         self.since = UnixMs(self.since.0.min(clock::unix_now().0));
         match snapshot.filter(|snapshot| snapshot.taken_at.0 > self.since.0) {
             Some(snapshot) => self.apply_snapshot(&snapshot),
@@ -263,8 +265,8 @@ impl<'r> JobFollower<'r> {
     }
 
     /// Returns the shared snapshot of the queue if it was taken at most `max_age_ms` ago, otherwise
-    /// the result of a query. `None` while the query runs, whose end ends the wait, and while there
-    /// is no snapshot at all.
+    /// the result of a query. Returns `None` while the query runs, whose completion ends the wait,
+    /// and while there is no snapshot.
     fn snapshot(&mut self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
         if self.query.as_ref().is_some_and(|query| !query.is_done()) {
             return Ok(None);
@@ -290,7 +292,7 @@ impl<'r> JobFollower<'r> {
         self.missing_since = None;
         match entry.state.phase() {
             JobPhase::Ended => self.on_job_ended(&job_id, Some(&entry.state)),
-            // With held records, the cluster has interrupted the job and runs it again.
+            // If records are held, the cluster has interrupted the job and runs it again.
             JobPhase::Waiting if self.copy.holds_records() || !self.copy.is_accepted => {
                 self.ending_since = None;
                 self.send_status(entry.status())
@@ -303,7 +305,7 @@ impl<'r> JobFollower<'r> {
             JobPhase::Active => {
                 let is_natural = |report: FinishReport| !report.is_terminated;
                 let is_natural = self.attempt().finish_report().is_some_and(is_natural);
-                // A job that Slurm interrupts may run again, and its state shows that only after
+                // A job that Slurm interrupts may run again. Its state shows this only after
                 // its last process and its epilog have ended.
                 let max_ms = if is_natural { MAX_VERDICT_MS } else { MAX_COMPLETING_MS };
                 self.release_late_records(max_ms)
@@ -311,8 +313,8 @@ impl<'r> JobFollower<'r> {
         }
     }
 
-    /// Handles a snapshot without the job. If a machine whose clock is ahead took it, it may be
-    /// older than the job, so only a second one counts.
+    /// Handles a snapshot without the job. The snapshot may come from a machine whose clock is
+    /// ahead, and may thus be older than the job, so only a second one counts.
     fn on_job_missing(
         &mut self,
         job_id: &str,
@@ -353,16 +355,16 @@ impl<'r> JobFollower<'r> {
         }
         let is_terminated = |report: FinishReport| report.is_terminated;
         if self.attempt().finish_report().is_some_and(is_terminated) && !self.copy.holds_stop() {
-            // The signal of Slurm may have ended the command before its shim received the stop, so
-            // the recorded end is not the command's own.
+            // The signal of Slurm may have terminated the command before its shim received the
+            // stop, so the recorded end is not the command's own.
             let by = self.spool.stop_requester().unwrap_or_else(|| CLUSTER_REQUESTER.to_owned());
             return self.finish(JobEnd::Cancelled { by });
         }
         self.release_end()
     }
 
-    /// Ends the task after the end of its job. `state` is the state in which the job ended; `None`
-    /// if the cluster no longer knows it.
+    /// Ends the task after the end of its job. `state` is the final state of the job; `None` if the
+    /// cluster no longer lists the job.
     fn on_job_ended(
         &mut self,
         job_id: &str,
@@ -383,7 +385,7 @@ impl<'r> JobFollower<'r> {
                 return Ok(Observation::Finished);
             }
         }
-        // A job that was canceled in the queue has no records to wait for.
+        // A job that was canceled in the queue writes no records.
         let never_ran = self.spool.newest_attempt().is_none();
         let is_cancelled_in_queue = never_ran && !is_natural;
         let has_succeeded = state.is_some_and(|state| state.as_str() == "COMPLETED");
@@ -412,8 +414,8 @@ impl<'r> JobFollower<'r> {
         self.finish(JobEnd::NotStarted { why })
     }
 
-    /// Records the end before it sends it, because the mirror may be killed before it has recorded
-    /// it.
+    /// Records the end before sending it, because the mirror may be killed before it has recorded
+    /// the end.
     fn finish(&self, end: JobEnd) -> Result<Observation, ServeError> {
         self.spool.set_ended(Some(&end));
         send(&RemoteMessage::JobEnded { end })?;
@@ -429,8 +431,8 @@ impl<'r> JobFollower<'r> {
         Ok(Observation::Changed)
     }
 
-    /// Waits until the mirror or the node sends something, or the files must be read again, and
-    /// handles the requests and responses. Returns false once the mirror has disconnected.
+    /// Waits until the mirror or the node sends a message, or the files must be read again. Handles
+    /// the received requests and responses. Returns false once the mirror has disconnected.
     fn wait(&mut self) -> Result<bool, ServeError> {
         let now = clock::monotonic_now();
         self.backoff.record_check(now, now);
@@ -453,7 +455,7 @@ impl<'r> JobFollower<'r> {
         if has_requests && !self.requests.receive()? {
             return Ok(false);
         }
-        // The read that received the first message may have received requests as well.
+        // The read that received the first message may also have received requests.
         self.handle_requests()?;
         Ok(true)
     }

@@ -33,7 +33,7 @@ const MAX_GRACE_MS: u64 = 20_000;
 /// Exit code of a job whose task was not started.
 const NOT_STARTED: u8 = 125;
 
-/// A job could not run its task, or not wait for its end.
+/// The reason why a job could not run its task, or could not wait for the end of the task.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// A file of the job cannot be read or written.
@@ -51,10 +51,11 @@ pub enum JobError {
     Watch(#[from] WatchError),
 }
 
-/// Runs the task of a job, and waits for its end. `spool` is the directory of the job, or a link to
-/// it in the directory of an array. New shims execute `program`. Returns the exit code for Slurm:
-/// that of the command, 128 + n after signal n, 1 if siding ended the command, and 125 if it was
-/// not started. If another job has claimed the attempt, does nothing and returns 0.
+/// Runs the task of a job, and waits for the end of the task. `spool` is the directory of the job,
+/// or a link to it in the directory of an array. New shims execute `program`. Returns the exit code
+/// for Slurm: that of the command, 128 + n after signal n, 1 if siding terminated the command, and
+/// 125 if the command was not started. If another job has claimed the attempt, does nothing and
+/// returns 0.
 ///
 /// # Errors
 ///
@@ -71,7 +72,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(0),
         result => result.map_err(io_error("create the directory of the attempt"))?,
     }
-    // A shim starts with no signal blocked.
+    // A shim must start with no signal blocked.
     let signals =
         SignalFd::block(&[Signal::TERM, Signal::CHLD]).map_err(io_error("block signals"))?;
     let machine = system_info::hostname();
@@ -81,7 +82,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
     let node = NodeInfo { machine, now, wall, job_id, srun_job_id };
     attempt.set_node(&node).map_err(io_error("record the node"))?;
     // Without control groups (`proctrack/linuxproc`), Slurm recognizes the processes of a job by
-    // their ancestors. A shim is an orphan, and would not be one of them.
+    // their ancestors. A shim is an orphan, and would not be recognized.
     let _without_it_only_control_groups = process::become_subreaper();
     let root = match StateDir::open(attempt.path()) {
         Ok(root) => root,
@@ -109,7 +110,7 @@ pub fn run_job(spool: &Path, program: &CStr) -> Result<u8, JobError> {
     let mut waiter = TaskWaiter { watch, signals, is_stopped: false };
     let end = waiter.wait_for_end();
     if end.is_ok() {
-        // Without the report, the cluster is asked how the job ended.
+        // Without the report, the follower queries the cluster about the end of the job.
         let _best_effort = attempt.set_finish_report(waiter.finish_report());
     }
     match end {
@@ -126,7 +127,7 @@ fn restart_count() -> u32 {
     std::env::var("SLURM_RESTART_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the number of this job in the array to which it belongs; `None` if it belongs to none.
+/// Returns the number of this job in its array; `None` if the job does not belong to an array.
 fn own_element_job_id() -> Option<String> {
     let array_job_id = std::env::var("SLURM_ARRAY_JOB_ID").ok()?;
     Some(element_job_id(&array_job_id, std::env::var("SLURM_ARRAY_TASK_ID").ok()?))
@@ -148,8 +149,8 @@ fn exit_code(state: &TaskState) -> u8 {
     }
 }
 
-/// Reaps the children that have exited. The processes of a task whose shim was killed are children
-/// of this subreaper, and an unreaped one would count as a living process of the task.
+/// Reaps the children that have exited. The processes of a task whose shim was killed become
+/// children of this subreaper, and an unreaped child would count as a live process of the task.
 fn reap_orphans() {
     while let Ok(ReapResult::Child { .. }) = process::reap_one() {}
 }
@@ -187,7 +188,7 @@ impl TaskWaiter<'_> {
     }
 
     /// Returns the report about the end of the task. Slurm signals all processes of a job at nearly
-    /// the same time, so this process has also received the signal that ended the command.
+    /// the same time, so this process has also received a signal that terminated the command.
     fn finish_report(&self) -> FinishReport {
         let is_signaled = || self.signals.read_pending().contains(&Signal::TERM);
         FinishReport { is_terminated: self.is_stopped || is_signaled() }

@@ -1,5 +1,5 @@
-//! The connection to siding on the node of a running job, over srun(1). It carries requests and
-//! responses only: the records and the output are read from the shared directory.
+//! The connection to siding on the node of a running job, over srun(1). It transmits only requests
+//! and responses: the records and the output are read from the shared directory.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -21,14 +21,14 @@ use crate::sys::poll;
 /// Maximum wait for the last message of srun, in milliseconds.
 const EXIT_TIMEOUT_MS: u64 = 1_000;
 
-/// A running srun. Dropping the value ends it; the task continues.
+/// A running srun. Dropping the value terminates srun; the task continues.
 #[derive(Debug)]
 pub(super) struct NodeLink {
     srun: Child,
     stdin: ChildStdin,
     stdout: ChildStdout,
     decoder: MessageDecoder,
-    /// The numbers of the requests without a response, the oldest first.
+    /// The numbers of the unanswered requests, oldest first.
     pending: VecDeque<u64>,
 }
 
@@ -51,7 +51,7 @@ impl NodeLink {
             decoder: MessageDecoder::default(),
             pending: VecDeque::new(),
         };
-        // No record and no output follow this position, so only responses arrive.
+        // No records or output exist after this position, so only responses arrive.
         let position = RemotePosition { records: u64::MAX, bytes: u64::MAX, attempt: 0 };
         let protocol = REMOTE_PROTOCOL;
         link.send(&RemoteRequest::Follow { protocol, task_id: id, position, job: None })?;
@@ -75,7 +75,7 @@ impl NodeLink {
         self.stdin.write_all(&line)
     }
 
-    /// Reads once, and appends the complete messages. Blocks if nothing has arrived. Returns false
+    /// Reads once, and appends the complete messages. Blocks if no data is available. Returns false
     /// at the end of srun's output.
     pub(super) fn receive(&mut self, messages: &mut Vec<(u64, ShimMessage)>) -> io::Result<bool> {
         let mut bytes = [0; 16 << 10];
@@ -92,13 +92,13 @@ impl NodeLink {
         Ok(count > 0)
     }
 
-    /// Ends srun, and with it the step. Returns the numbers of the requests without a response, and
+    /// Terminates srun, and thereby the step. Returns the numbers of the unanswered requests, and
     /// the last message of srun.
     pub(super) fn close(mut self) -> (Vec<u64>, Option<String>) {
         let pending = std::mem::take(&mut self.pending).into();
         let _ended_already = self.srun.kill();
         let mut text = Vec::new();
-        // A second process of srun holds the pipe until the cluster has answered it.
+        // A second process of srun holds the pipe until the cluster has answered that process.
         if let Some(mut stderr) = self.srun.stderr.take() {
             let mut bytes = [0; 4096];
             while poll::wait_readable(&[stderr.as_fd()], Some(EXIT_TIMEOUT_MS))

@@ -26,7 +26,7 @@ const MAX_FILE_BYTES: usize = 32 << 20;
 pub(super) struct QueueSnapshot {
     /// Time at which squeue was started.
     pub(super) taken_at: UnixMs,
-    /// The message of squeue if it failed. The list is then empty.
+    /// The message of squeue if squeue failed. The list is then empty.
     pub(super) error: Option<String>,
     jobs: Vec<SnapshotJob>,
 }
@@ -46,8 +46,8 @@ impl QueueSnapshot {
         self.find(|job| job.job_id == job_id)
     }
 
-    /// Returns the entry of a job with this name, if possible one of a job that has not ended: an
-    /// sbatch that was refused may have left a failed job.
+    /// Returns the entry of a job with this name, preferably of a job that has not ended: a refused
+    /// sbatch may have left a failed job.
     pub(super) fn job_with_name(&self, name: &str) -> Option<QueueEntry> {
         let has_ended = |job: &SnapshotJob| JobState::new(&job.state).phase() == JobPhase::Ended;
         self.find(|job| job.name == name && !has_ended(job))
@@ -83,7 +83,7 @@ pub(super) struct SharedQueue {
 
 impl SharedQueue {
     pub(super) fn new(base: &SpoolBase) -> Self {
-        // Two configurations of Slurm are two clusters.
+        // Two configurations of Slurm count as two clusters.
         let cluster = std::env::var("SLURM_CONF").unwrap_or_default();
         let key = Fnv1a::default().with_bytes(cluster.as_bytes()).to_hex();
         Self { dir: base.path().to_owned(), name: format!("queue-{key}") }
@@ -96,8 +96,8 @@ impl SharedQueue {
         self.read(&dir).filter(|known| is_fresh(known, max_age_ms.max(MIN_AGE_MS)))
     }
 
-    /// Returns such a snapshot, and calls squeue if there is none. While another follower calls it,
-    /// returns the last snapshot; `None` before the first.
+    /// Returns such a snapshot, and calls squeue if there is none. While another follower calls
+    /// squeue, returns the last snapshot, or `None` before the first one.
     fn snapshot(&self, max_age_ms: u64) -> io::Result<Option<QueueSnapshot>> {
         self.snapshot_with(max_age_ms.max(MIN_AGE_MS), commands::list_jobs)
     }
@@ -113,7 +113,7 @@ impl SharedQueue {
             return Ok(known);
         }
         let lock = file::open_or_create(&dir, format!("{}.lock", self.name))?;
-        // Without locks, as on some shared file systems, followers only ask more often.
+        // On a shared file system without locks, followers only query the cluster more often.
         if !file::try_lock_exclusive(&lock).unwrap_or(true) {
             return Ok(known);
         }
@@ -143,12 +143,12 @@ impl SharedQueue {
     }
 }
 
-/// A thread that takes a snapshot. With a controller that does not answer, squeue runs for 20 s,
-/// and a stop must not wait for it.
+/// A thread that takes a snapshot. If the controller does not answer, squeue runs for 20 s, and a
+/// stop must not wait for squeue.
 #[derive(Debug)]
 pub(super) struct QueueQuery {
     receiver: Receiver<io::Result<Option<QueueSnapshot>>>,
-    /// The read end of a pipe whose write end the thread closes when it has ended.
+    /// The read end of a pipe whose write end closes when the thread ends.
     end: OwnedFd,
 }
 
@@ -172,8 +172,8 @@ impl QueueQuery {
         poll::is_readable(self.source())
     }
 
-    /// Returns the snapshot, and waits for it if necessary. `None` if another follower is taking
-    /// the first one.
+    /// Returns the snapshot, and waits for it if necessary. Returns `None` if another follower is
+    /// taking the first one.
     pub(super) fn finish(self) -> io::Result<Option<QueueSnapshot>> {
         self.receiver.recv().unwrap_or(Ok(None))
     }

@@ -68,7 +68,7 @@ pub(super) struct NodeInfo {
     /// The number of the job, as squeue(1) prints it.
     #[serde(default)]
     pub(super) job_id: Option<String>,
-    /// The number of the job for srun(1), which does not accept that of an array's element.
+    /// The number of the job for srun(1), which does not accept the number of an array's element.
     #[serde(default)]
     pub(super) srun_job_id: Option<String>,
 }
@@ -76,7 +76,7 @@ pub(super) struct NodeInfo {
 /// The report of the node about a task that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FinishReport {
-    /// Whether Slurm had sent SIGTERM to the job, so that the end of the command may be its effect.
+    /// Whether Slurm had sent SIGTERM to the job, which may have caused the end of the command.
     pub(super) is_terminated: bool,
 }
 
@@ -87,9 +87,9 @@ pub(super) struct SpoolBase {
 }
 
 impl SpoolBase {
-    /// Opens the base in the configured directory, otherwise in the state directory, and creates it
-    /// if it is missing. Fails if another user could replace the files in it, and thereby the
-    /// commands of jobs.
+    /// Opens the base in the configured directory, or by default in the state directory, and
+    /// creates it if it is missing. Fails if another user could replace the files in it, and
+    /// thereby the commands of jobs.
     pub(super) fn open(root: &StateDir, configured: Option<&str>) -> io::Result<Self> {
         let path = configured.map_or_else(|| root.path().to_owned(), PathBuf::from).join(JOBS_DIR);
         let failed = |why: &dyn fmt::Display| {
@@ -105,7 +105,7 @@ impl SpoolBase {
             }
             io::Error::new(error.kind(), failed(&error))
         })?;
-        // The state directory is checked when it is opened.
+        // The state directory was already checked when it was opened.
         if configured.is_some() && !is_private(&path)? {
             let why = failed(&"other users can change it");
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -117,12 +117,12 @@ impl SpoolBase {
         &self.path
     }
 
-    /// Returns the spool directory of a task, whether or not it exists.
+    /// Returns the spool directory of a task, which need not exist.
     pub(super) fn job(&self, id: TaskId) -> JobSpool {
         JobSpool { path: self.path.join(id.to_string()) }
     }
 
-    /// Returns the directory of the array to which an element belongs, whether or not it exists.
+    /// Returns the directory of an element's array, which need not exist.
     pub(super) fn array(&self, element: ArrayElement) -> ArraySpool {
         let name = format!("{ARRAY_DIR_PREFIX}{}", element.array_name());
         ArraySpool::from_path(self.path.join(name))
@@ -205,16 +205,16 @@ impl JobSpool {
         self.write_json(STOP_FILE, &by)
     }
 
-    /// Returns the recorded end of the job; `None` before it, or if the records of the attempt
+    /// Returns the recorded end of the job; `None` before the end, or if the records of the attempt
     /// contain the end of the task.
     pub(super) fn job_end(&self) -> Option<JobEnd> {
         read_json(&self.path.join(ENDED_FILE)).ok().flatten()
     }
 
-    /// Records that the task has ended, before its mirror receives the end, and removes the request
-    /// with the variables of the task. `end` is the end of the job, unless the records of the
-    /// attempt end the task: a mirror may be killed before it has recorded the end, and the cluster
-    /// forgets jobs. The first recorded end is kept.
+    /// Records that the task has ended, and removes the request with the variables of the task.
+    /// Must be called before the mirror receives the end: a mirror may be killed before it has
+    /// recorded the end, and the cluster forgets jobs. `end` is the end of the job, or `None` if
+    /// the records of the attempt end the task. The first recorded end is kept.
     pub(super) fn set_ended(&self, end: Option<&JobEnd>) {
         if !self.path.join(ENDED_FILE).exists() {
             let _best_effort = self.write_json(ENDED_FILE, &end);
@@ -237,8 +237,9 @@ impl JobSpool {
         numbers.filter(|number| self.attempt(*number).node().is_some()).max()
     }
 
-    /// Discards the cached entries of the directories of an attempt. A client of NFS shows the new
-    /// entries of other machines with a delay, unless it has changed the directory itself.
+    /// Discards the cached entries of the directories of an attempt. A client of NFS shows new
+    /// entries from other machines with a delay, unless the client itself has changed the
+    /// directory.
     pub(super) fn forget_cached_entries(&self, id: TaskId, attempt: u32) {
         let attempt = self.attempt(attempt).path;
         let tasks = attempt.join("tasks");
@@ -286,13 +287,13 @@ impl Attempt {
         write_json(&self.path, NODE_FILE, node)
     }
 
-    /// Returns the reason why the task was not started; `None` if it was, or may be.
+    /// Returns the reason why the task was not started; `None` if it was started, or may still be.
     pub(super) fn refusal(&self) -> Option<String> {
         read_json(&self.path.join(REFUSED_FILE)).ok()
     }
 
-    /// Returns the report about the end of the task; `None` until the node has written it, and
-    /// forever if Slurm killed the job before.
+    /// Returns the report about the end of the task; `None` until the node has written it. If Slurm
+    /// killed the job before that, the report stays missing.
     pub(super) fn finish_report(&self) -> Option<FinishReport> {
         read_json(&self.path.join(FINISHED_FILE)).ok()
     }
@@ -310,8 +311,8 @@ pub(super) fn create_private_directory(path: &Path, is_existing_allowed: bool) -
     std::fs::DirBuilder::new().mode(0o700).recursive(is_existing_allowed).create(path)
 }
 
-/// Returns whether a path is a directory of this user, and no link to one, that no other user can
-/// change.
+/// Returns whether a path is a directory, and not a link, that belongs to this user and that no
+/// other user can change.
 fn is_private(path: &Path) -> io::Result<bool> {
     let facts = std::fs::symlink_metadata(path)?;
     let is_own = facts.uid() == process::effective_uid();
@@ -326,7 +327,7 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     serde_json::from_slice(&bytes).map_err(io::Error::other)
 }
 
-/// Replaces a file in one step, so that a reader on another machine never reads a part of the
+/// Replaces a file atomically, so that a reader on another machine never reads only a part of the
 /// content.
 pub(super) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> io::Result<()> {
     let dir = file::open_directory(dir)?;

@@ -5,17 +5,18 @@ use siding_model::shell_words::single_quote;
 use super::SyncDestination;
 use crate::remote::rsync;
 
-/// The exit status of the script if the directory has the files of another project.
+/// The exit status of the script if the directory contains the files of another project.
 pub(super) const OWNED_STATUS: i32 = 78;
 
 /// Returns the script that creates the directory, removes the files that its input names, each with
-/// a NUL byte at its end, and prints the path of the directory. If the directory is mapped and has
-/// the files of another project than `owner`, the script removes nothing, prints the path of the
-/// marker file and the other project as its last lines, and exits with [`OWNED_STATUS`].
+/// a NUL byte at its end, and prints the path of the directory. If the directory is mapped and
+/// contains the files of a project other than `owner`, the script removes nothing. It then prints
+/// the path of the marker file and the other project as its last lines, and exits with
+/// [`OWNED_STATUS`].
 pub(super) fn prepare_script(destination: &SyncDestination, owner: &str, removes: bool) -> String {
     let (directory, own) = match destination {
         SyncDestination::Mapped(directory) => (single_quote(directory), own_script(owner)),
-        // The name of a directory in the cache belongs to one project of one machine.
+        // The name of a directory in the cache is unique to one project of one machine.
         SyncDestination::Cache(name) => {
             (format!("\"${{XDG_CACHE_HOME:-$HOME/.cache}}/siding/sync/{name}\""), String::new())
         }
@@ -26,7 +27,8 @@ pub(super) fn prepare_script(destination: &SyncDestination, owner: &str, removes
         String::new()
     };
     // The shell removes line breaks at the end of a printed path, so a letter follows the path. A
-    // symbolic link may lead to a path with a line break, whose last line would be another path.
+    // symbolic link may point to a path with a line break, and the last line of that path would be
+    // another path.
     format!(
         "umask 077; LC_ALL=C; export LC_ALL; \
          command -v rsync >/dev/null 2>&1 || exit {missing}; \
@@ -40,11 +42,11 @@ pub(super) fn prepare_script(destination: &SyncDestination, owner: &str, removes
 }
 
 /// Returns the part of the script that records the owner of the directory `$top`, unless another
-/// one is recorded. The marker is in the cache of the account, because a file in the directory
-/// would be a part of the project.
+/// owner is recorded. The marker is in the cache of the account, because a file in the directory
+/// would become part of the project.
 ///
-/// Two calls may record an owner at the same time: a hard link fails if the name exists. A file
-/// system without hard links leaves a short time in which the later one wins.
+/// Two calls may record an owner at the same time: a hard link fails if the name exists. On a file
+/// system without hard links, there is a short time in which the later call wins.
 fn own_script(owner: &str) -> String {
     let owner = single_quote(owner);
     format!(
@@ -58,10 +60,10 @@ fn own_script(owner: &str) -> String {
     )
 }
 
-/// Removes the files below the working directory that the arguments after the first one name, and
-/// then directories that are empty. The first argument is the path of the working directory. A file
-/// behind a symbolic link is outside of the directory, and a directory in place of a file was not
-/// sent: both stay.
+/// Removes the files below the working directory that the arguments after the first name, and then
+/// empty directories. The first argument is the path of the working directory. A file behind a
+/// symbolic link is outside the directory, and a directory in place of a file was not sent; both
+/// remain.
 ///
 /// The script is one line, because a login shell may accept no line break within quotes.
 const REMOVE_SCRIPT: &str = "top=$1; shift; last=; own=; \
@@ -157,7 +159,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(prepare(&mapped, &home, b"").as_deref(), top.to_str());
         }
-        // Another path of the same directory.
+        // A different path to the same directory.
         symlink(&top, home.join("link")).expect("own directory");
         let link = home.join("link").to_str().expect("UTF-8").to_owned();
         for destination in [mapped.clone(), SyncDestination::Mapped(link)] {

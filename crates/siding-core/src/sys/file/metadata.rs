@@ -77,7 +77,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     place(one).is_some_and(|one| place(other) == Some(one))
 }
 
-/// Returns when `name` below `dir` was last written to, in milliseconds since 1970.
+/// Returns the time of the last write to `name` below `dir`, in milliseconds since 1970.
 ///
 /// # Errors
 ///

@@ -81,11 +81,11 @@ fn base_variables(base: BaseEnvironment) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Sets the variables of a command that has a terminal of its own. Those of the request, which are
-/// set later, replace these.
+/// Sets the variables of a command that has a terminal of its own. The variables of the request are
+/// set later and replace these.
 fn add_terminal_variables(variables: &mut Vec<(OsString, OsString)>) {
-    // These variables describe the terminal of the starter, and some programs believe them more than
-    // the terminal itself.
+    // These variables describe the terminal of the starter, and some programs prefer them to the
+    // size of the terminal itself.
     variables.retain(|(name, _)| name != "LINES" && name != "COLUMNS");
     set_variable(variables, "TERM", TERMINAL_TYPE.as_ref());
 }

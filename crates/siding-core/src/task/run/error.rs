@@ -32,7 +32,7 @@ pub enum RunError {
     /// No executor could be chosen.
     #[error(transparent)]
     Executor(#[from] ExecutorError),
-    /// The task would be a job of a cluster and read local input.
+    /// The task would be a job of a cluster that reads local input.
     #[error(
         "a job on {executor} gets no standard input from this machine; let it read a file there, or \
          write `--stdin null`"
@@ -41,7 +41,7 @@ pub enum RunError {
         /// Name of the executor.
         executor: String,
     },
-    /// The task would run on another machine without the variables of a login.
+    /// The task would run on another machine, but excludes the variables of a login.
     #[error("a command on {executor} always gets the variables of its login there")]
     RemoteEnvironment {
         /// Name of the executor.

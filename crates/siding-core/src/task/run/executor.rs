@@ -58,13 +58,13 @@ pub enum ExecutorError {
     },
 }
 
-/// The remote machine that was chosen for a task, and what the settings say about it.
+/// The remote machine that was chosen for a task, with its settings.
 #[derive(Debug, Clone)]
 pub struct ExecutorChoice {
     name: String,
     settings: ExecutorSettings,
-    /// The remote directory to which the project of the working directory was copied, with the part
-    /// of the path below it; `None` unless the call requests a copy.
+    /// The remote directory to which the project of the working directory was copied, and the rest
+    /// of the path below that directory; `None` unless the call requests a copy.
     copied_directory: Option<String>,
 }
 
@@ -148,14 +148,14 @@ impl ExecutorChoice {
         remote_executor(&self.name, &self.settings)
     }
 
-    /// Returns the directory of the remote machine for a local one.
+    /// Returns the remote directory that corresponds to a local one.
     pub(super) fn directory(&self, local: &WorkingDirectory) -> WorkingDirectory {
         let mapped = || self.settings.remote_directory(local.as_str());
         WorkingDirectory::on_remote_machine(self.copied_directory.clone().unwrap_or_else(mapped))
     }
 
     /// Returns the directory under which the history groups the runs of a command that is started
-    /// in a local directory; `None` is this machine.
+    /// in a local directory; for `None`, the command runs on this machine.
     #[must_use]
     pub fn history_directory(executor: Option<&Self>, local: &WorkingDirectory) -> String {
         match executor {
@@ -164,9 +164,8 @@ impl ExecutorChoice {
         }
     }
 
-    /// Returns the variables that the remote command receives besides those of the request: the
-    /// local ones that the settings list and, for an agent, those that keep programs from
-    /// prompting.
+    /// Returns the variables that the remote command receives in addition to those of the request:
+    /// the local ones that the settings list and, for an agent, those that prevent prompts.
     ///
     /// # Errors
     ///
@@ -195,7 +194,8 @@ impl ExecutorChoice {
 }
 
 impl ExecutorChoice {
-    /// Rejects a job that reads input of this machine, which may be off when the job starts.
+    /// Rejects a job that reads input from this machine, which may be switched off when the job
+    /// starts.
     ///
     /// # Errors
     ///

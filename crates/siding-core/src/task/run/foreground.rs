@@ -37,8 +37,8 @@ pub trait ForegroundCaller {
         Vec::new()
     }
 
-    /// Returns when [`Self::take_requests`] must be called although no descriptor is readable;
-    /// `None` if time has no effect.
+    /// Returns the time at which [`Self::take_requests`] must be called although no descriptor is
+    /// readable; `None` if time has no effect.
     fn requests_at(&self) -> Option<MonotonicMs> {
         None
     }
@@ -49,7 +49,7 @@ pub trait ForegroundCaller {
         Vec::new()
     }
 
-    /// Sends what the caller has for the task itself, such as typed keys, without waiting for the
+    /// Sends the caller's requests to the task, such as typed keys, without waiting for the
     /// responses. Called before each wait.
     ///
     /// # Errors
@@ -62,14 +62,14 @@ pub trait ForegroundCaller {
     /// Shows a hint, as [`CallPolicy`] requests.
     fn show_hint(&mut self, _hint: CallHint) {}
 
-    /// Returns when [`Self::show_progress`] must be called during the wait; `None` if the caller
-    /// shows no progress at present.
+    /// Returns the time at which [`Self::show_progress`] must be called during the wait; `None` if
+    /// the caller shows no progress at present.
     fn progress_at(&self) -> Option<MonotonicMs> {
         None
     }
 
-    /// Shows the progress of the task if a person can see it. Afterwards [`Self::progress_at`] must
-    /// be in the future.
+    /// Shows the progress of the task if a person can see it. After the call, [`Self::progress_at`]
+    /// must be in the future.
     fn show_progress(&mut self) {}
 
     /// Returns the descriptor that is writable when the reader accepts more; `None` if all known
@@ -282,12 +282,12 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         Ok(CallEnd::Returned(dir, Box::new(notices)))
     }
 
-    /// Returns when the caller shows the progress of a task for which it waits.
+    /// Returns the time at which the caller next shows the progress of a task for which it waits.
     fn progress_at(&self) -> Option<MonotonicMs> {
         self.caller.progress_at().filter(|_| self.call.is_waiting())
     }
 
-    /// Returns when the caller may have requests although no descriptor is readable.
+    /// Returns the time at which the caller may have requests although no descriptor is readable.
     fn requests_at(&self) -> Option<MonotonicMs> {
         self.caller.requests_at().filter(|_| self.call.is_waiting())
     }

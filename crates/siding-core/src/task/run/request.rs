@@ -160,9 +160,9 @@ impl TaskRequest {
         self
     }
 
-    /// Sets the remote machine that runs the command. The working directory is then mapped to one of
-    /// that machine. The command receives the variables of its login there, those that the settings
-    /// send, and those of [`Self::env`] and [`Self::label_env`].
+    /// Sets the remote machine that runs the command. The working directory is then mapped to a
+    /// directory of that machine. The command receives the variables of its login there, those that
+    /// the settings send, and those of [`Self::env`] and [`Self::label_env`].
     pub fn executor(mut self, executor: Option<ExecutorChoice>) -> Self {
         self.executor = executor;
         self
@@ -338,7 +338,8 @@ impl TaskRequest {
         is_wanted.then(|| FetchRequest { directory, paths: self.fetch.clone() })
     }
 
-    /// Adapts the directory and the variables to the remote machine. Returns that machine.
+    /// Adapts the directory and the variables to the remote machine, if there is one. Returns the
+    /// machine as the task records it.
     fn apply_executor(&mut self) -> Result<Option<RemoteExecutor>, RunError> {
         let Some(choice) = &self.executor else { return Ok(None) };
         choice.check_stdin(&self.stdin)?;
@@ -347,11 +348,11 @@ impl TaskRequest {
         Ok(Some(choice.to_remote()))
     }
 
-    /// Returns the key by which a second launch of the command is detected. The key depends on
+    /// Returns the key by which a second launch of the command is detected. The key depends on the
     /// variables, input, shell, executor and resources of a job, because two commands that differ
-    /// in one of these are not duplicates. Only a checksum of these is part of the key. The content
-    /// of an inherited input is unknown, so a task with such an input is never a duplicate: its own
-    /// id is part of its key.
+    /// in one of these are not duplicates. The key contains only a checksum of these values. The
+    /// content of an inherited input is unknown, so a task with such an input is never a duplicate:
+    /// its own id is part of its key.
     fn same_key(&self, task_id: TaskId) -> String {
         /// The default shell adds nothing to the key.
         const DEFAULT_SHELL: &str = "bash";
@@ -375,7 +376,7 @@ impl TaskRequest {
         }
         if let Some(executor) = &self.executor {
             add("on", executor.name());
-            // The deadline, from which the time limit follows, does not distinguish other tasks
+            // The time limit follows from the deadline, which does not distinguish other tasks
             // either.
             let options = executor.settings().slurm.as_ref();
             let options = options.map(|slurm| slurm.sbatch_arguments(0, 0)).unwrap_or_default();
@@ -392,7 +393,7 @@ impl TaskRequest {
     }
 }
 
-/// Returns the span of this process's caller, which OpenTelemetry passes in the variable
+/// Returns the trace span of this process's caller, which OpenTelemetry passes in the variable
 /// `TRACEPARENT`. An invalid value is ignored, because other programs read this variable too.
 pub(crate) fn starter_trace_parent() -> Option<TraceParent> {
     std::env::var("TRACEPARENT").ok()?.parse().ok()

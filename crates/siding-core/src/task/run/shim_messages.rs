@@ -43,11 +43,11 @@ pub enum ShimEvent {
     },
     /// The requested state of the task's terminal.
     TerminalFacts(TerminalFacts),
-    /// The terminal of the task has another size.
+    /// The size of the task's terminal has changed.
     TerminalResized(TerminalSize),
-    /// The connection to the machine of the task was interrupted, or is established again.
+    /// The connection to the task's machine was interrupted or re-established.
     ConnectionChanged {
-        /// The reason of the interruption, as untrusted text; `None` if the machine is reachable.
+        /// The reason for the interruption, as untrusted text; `None` if the machine is reachable.
         unreachable: Option<String>,
     },
     /// The task is neither finished nor ready, and another shim may have taken over. A new shim
@@ -88,8 +88,8 @@ pub enum OutputNews {
     NotFollowed,
     /// The output has grown. The next growth is announced only after another request to follow.
     Grown,
-    /// Output that was written earlier is stored and can be read. The shim follows the output from
-    /// here on, or no more output comes.
+    /// Output that was written earlier is stored and can be read. From now on, the shim announces
+    /// growth, unless no more output follows.
     Stored,
     /// The message is not about the output.
     Unaffected,
@@ -155,15 +155,15 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
     })
 }
 
-/// Returns the size if the message is the record of another size of the terminal.
+/// Returns the new size if the message is the record of a change of the terminal's size.
 fn new_terminal_size(message: &ShimMessage) -> Option<TerminalSize> {
     let ShimMessage::Record { record: Some(record), .. } = message else { return None };
     let Record::Terminal(TerminalEvent::Resized { size, .. }) = &**record else { return None };
     Some(*size)
 }
 
-/// Returns the event of a message that is the record of an interrupted connection to the machine of
-/// the task, or of one that is established again.
+/// Returns the event if the message is the record that the connection to the task's machine was
+/// interrupted or re-established.
 fn connection_event(message: &ShimMessage) -> Option<ShimEvent> {
     let ShimMessage::Record { record: Some(record), .. } = message else { return None };
     let Record::Remote(event) = &**record else { return None };

@@ -60,8 +60,8 @@ impl PreparedTask {
         self.spec.task_id
     }
 
-    /// Closes this process's descriptor of the task's input. To be called after the start, when the
-    /// shim has its own.
+    /// Closes this process's descriptor of the task's input. Must be called after the start, when
+    /// the shim has its own descriptor.
     pub fn release_stdin(&mut self) {
         self.stdin = TaskStdin::Null;
     }

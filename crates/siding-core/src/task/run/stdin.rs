@@ -58,15 +58,15 @@ pub enum CallerStdin {
     /// a pipeline.
     Own,
     /// A file or pipe that is also the standard input of the parent process, or a pipe that the
-    /// parent can write to: the input of a script or of an agent's tool. Also any file or pipe if
-    /// the descriptors of the parent cannot be read. A command that read it would take the bytes
-    /// from the other readers, or would wait for bytes that are never written.
+    /// parent can write to: the input of a script or of an agent's tool. Also applies to any file
+    /// or pipe if the descriptors of the parent cannot be read. A command that read this input
+    /// would take the bytes from other readers, or would wait for bytes that are never written.
     Shared,
     /// Anything else, such as a terminal, `/dev/null` or a socket; also a closed descriptor.
     Other,
 }
 
-/// Returns what kind of standard input this process has.
+/// Returns the kind of this process's standard input.
 #[must_use]
 pub fn caller_stdin() -> CallerStdin {
     let own_pid = procfs::self_pid_in_proc().unwrap_or_default();

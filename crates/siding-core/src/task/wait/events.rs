@@ -83,8 +83,8 @@ impl Waiter<'_> {
         let renewed = one.watch.reconnects();
         loop {
             let message = match one.watch.try_recv() {
-                // The shim that has replaced a killed one accepts no connection, and the time of
-                // the wait has passed.
+                // The shim that has replaced a killed one accepts no connection, and the time limit
+                // of the wait has passed.
                 Err(error)
                     if error.is_timeout() && clock::monotonic_now() >= self.connect_until =>
                 {

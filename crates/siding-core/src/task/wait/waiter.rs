@@ -151,7 +151,7 @@ pub(super) struct WaitedTask<'r> {
     pub(super) watch: TaskWatch<'r>,
     pub(super) is_finished: bool,
     pub(super) cwd: PathBuf,
-    /// For each condition, the progress of its scan; `None` if it is no output condition.
+    /// For each condition, the progress of its scan; `None` if it is not an output condition.
     pub(super) scans: Vec<Option<OutputScan>>,
 }
 
@@ -252,7 +252,7 @@ impl<'r> Waiter<'r> {
         self.advance(WaitEvent::TimerFired).map(|verdict| self.take_result(verdict)).transpose()
     }
 
-    /// Returns the tasks whose end was not observed, in the order of the call, without those whose
+    /// Returns the tasks whose end was not observed, in the order of the call. Excludes those whose
     /// shim could not be reached in time.
     pub fn unfinished_tasks(&self) -> impl Iterator<Item = TaskId> {
         self.tasks.iter().filter(|task| !task.is_finished).map(|task| task.watch.id())
@@ -311,7 +311,7 @@ impl<'r> Waiter<'r> {
 }
 
 impl<'r> WaitedTask<'r> {
-    /// Connects to the shim of a task. Also returns the specification of the task.
+    /// Connects to the shim of a task. Also returns the task's specification.
     fn open(
         root: &'r StateDir,
         program: &'r CStr,

@@ -202,8 +202,8 @@ impl<'r> StateDirProbe<'r> {
         let file = self.create_file("holes")?;
         file::write_all_at(&file, &vec![b'x'; 3 * HOLE_PART_BYTES as usize], 0)?;
         file::punch_hole(&file, HOLE_PART_BYTES, HOLE_PART_BYTES)?;
-        // siding learns from the file system which bytes were released, so the file system must
-        // report where a hole ends (`SEEK_DATA`, lseek(2)).
+        // siding queries the file system for the released bytes, so the file system must report the
+        // end of a hole (`SEEK_DATA`, lseek(2)).
         Ok(file::metadata(&file)?.len == 3 * HOLE_PART_BYTES
             && file::next_data(&file, HOLE_PART_BYTES)? == Some(2 * HOLE_PART_BYTES))
     }

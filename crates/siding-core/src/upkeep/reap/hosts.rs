@@ -126,10 +126,10 @@ fn failed_step(mark: HostMark, error: &io::Error) -> ReapStep {
     ReapStep::HostFailed { host: mark.to_string(), why: error.to_string() }
 }
 
-/// Ends the processes that an ended host has left, removes the socket files of its sandbox, and
-/// returns the steps. `between` is called after SIGTERM was sent, before the wait for the exit of
-/// the processes. If the processes cannot be read, returns [`ReapStep::HostFailed`], because some
-/// may be left.
+/// Terminates the processes that an ended host has left, removes the socket files of its sandbox,
+/// and returns the steps. `between` is called after SIGTERM was sent, before the wait for the exit
+/// of the processes. If the processes cannot be read, returns [`ReapStep::HostFailed`], because
+/// some may be left.
 pub fn end_host(
     root: &StateDir,
     files: &HostFiles,

@@ -144,8 +144,8 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns the disk space of the content of a task's directory, in bytes. A task may write there as
-/// well; see [`file::allocated_below`] about the bounds. Zero if the task was removed or its
+/// Returns the disk space of the content of a task's directory, in bytes. A task may also write
+/// there; see [`file::allocated_below`] about the bounds. Zero if the task was removed or its
 /// directory cannot be read.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
     root.task_dir(id).map_or(0, |dir| file::allocated_below(&dir, MAX_TASK_ENTRIES))

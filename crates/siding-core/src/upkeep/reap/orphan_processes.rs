@@ -91,8 +91,8 @@ impl OrphanScan {
     }
 }
 
-/// Ends the strays of all surveyed tasks. Returns the steps, and the tasks that may still have
-/// processes, whose records must be kept. After an incomplete scan, any task may still have
+/// Terminates the strays of all surveyed tasks. Returns the steps, and the tasks that may still
+/// have processes, whose records must be kept. After an incomplete scan, any task may still have
 /// processes.
 pub(super) fn end_orphans(
     root: &StateDir,

@@ -16,7 +16,7 @@ use super::{JobFollower, Observation};
 use crate::sys::clock;
 
 /// Time after the start of sbatch in which the array may still be created, in milliseconds: the
-/// time limit of the command, which continues when its follower is killed, and a few seconds for
+/// time limit of sbatch, which continues when its follower is killed, and a few seconds for
 /// the cluster.
 const MAX_SUBMISSION_MS: u64 = 25_000;
 
@@ -29,9 +29,9 @@ pub(super) struct CollectedElements {
 }
 
 impl JobFollower<'_> {
-    /// Submits the array once its elements are present, unless another follower has done so. `None`
-    /// if the job is to be submitted alone, because the array was refused or was submitted without
-    /// this job.
+    /// Submits the array once its elements are present, unless another follower has done so.
+    /// Returns `None` if the job must be submitted alone, because the array was refused or was
+    /// submitted without this job.
     pub(super) fn submit_in_array(
         &mut self,
         element: ArrayElement,
@@ -79,9 +79,9 @@ impl JobFollower<'_> {
         Ok(element.is_array_due(present, now.ms_since(collected.since)))
     }
 
-    /// Looks for an array by its name after a submission without a response. Submits it again once
-    /// it can no longer appear. A second array is harmless, because only one job can claim an
-    /// attempt of a task, and each follower adopts that job.
+    /// Searches for an array by its name after a submission without a response. Submits the array
+    /// again once the first one can no longer appear. A second array is harmless, because only one
+    /// job can claim an attempt of a task, and each follower adopts that job.
     fn find_array(
         &mut self,
         array: &ArraySpool,
@@ -114,7 +114,7 @@ impl JobFollower<'_> {
         indexes: Vec<u32>,
     ) -> Result<Observation, ServeError> {
         // The instances of a matrix step differ only in their variables and directories, so the
-        // options of this job are those of all.
+        // options of this job apply to all of them.
         let options = match self.sbatch_arguments() {
             Ok(options) => options,
             Err(error) => return self.finish(lost_request(&error)),
@@ -129,8 +129,8 @@ impl JobFollower<'_> {
                 self.record_job(&element_job_id(&number, element.index))
             }
             Err(error) if error.is_ambiguous => self.send_status(unsubmitted_status(error.why)),
-            // The cluster may allow no arrays, or not as many jobs. The followers then submit
-            // single jobs, and report the reason if these are refused as well.
+            // The cluster may not allow arrays, or not so many jobs. The followers then submit
+            // single jobs, and report the reason if these are also refused.
             Err(_) => {
                 array.set_refused()?;
                 Ok(Observation::Changed)
@@ -138,9 +138,9 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Records the number of the job that runs the task, and follows this job. Another number or
-    /// none is recorded if a submission had no response: a repeated one may have created a second
-    /// job.
+    /// Records the number of the job that runs the task, and follows this job. After a submission
+    /// without a response, a different number or none may be recorded, because a repeated
+    /// submission may have created a second job.
     pub(super) fn adopt_running_job(&mut self, node: &NodeInfo) -> io::Result<()> {
         if let Some(job_id) = &node.job_id
             && self.job_id.as_ref() != Some(job_id)
@@ -151,7 +151,8 @@ impl JobFollower<'_> {
         Ok(())
     }
 
-    /// Returns the number of the job for srun(1), which does not accept that of an array's element.
+    /// Returns the number of the job for srun(1), which does not accept the number of an array's
+    /// element.
     pub(super) fn srun_job_id(&self) -> Option<String> {
         let node = self.attempt().node();
         node.and_then(|node| node.srun_job_id).or_else(|| self.job_id.clone())

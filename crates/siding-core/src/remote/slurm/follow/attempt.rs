@@ -25,7 +25,7 @@ const MAX_PART_BYTES: usize = poll::PIPE_BLOCK_BYTES - 128;
 /// Maximum wait for a mirror that does not read, in milliseconds.
 const MAX_STALL_MS: u64 = 1_000;
 
-/// The records and the output of an attempt, and the part of them that the mirror has.
+/// The records and the output of an attempt, and how much of them the mirror has.
 #[derive(Debug)]
 pub(super) struct AttemptCopy {
     /// The part that the mirror has.
@@ -35,15 +35,15 @@ pub(super) struct AttemptCopy {
     /// The state from the journal.
     pub(super) state: Option<Box<TaskState>>,
     journal_bytes: u64,
-    /// Number of records that were read, without the first.
+    /// Number of records that were read, except for the first.
     read_records: u64,
-    /// The records that were read, and that wait until the output before them is sent.
+    /// Records that were read and wait until the output before them is sent.
     unsent: Vec<Record>,
     /// Whether a record says that siding ends the task, for a reason other than a signal of Slurm.
     is_being_stopped: bool,
-    /// The first record that may be an effect of the end of the job, and all later ones. They are
-    /// sent once the node or the cluster has reported how the job ended, or dropped if its state
-    /// contradicts them.
+    /// The first record that may be an effect of the end of the job, and all later records. They
+    /// are sent once the node or the cluster has reported how the job ended, and dropped if the
+    /// job's state contradicts them.
     held: Vec<Record>,
     /// The time at which the first record was held back.
     held_since: Option<MonotonicMs>,
@@ -91,8 +91,8 @@ impl AttemptCopy {
         self.unsent.is_empty() && self.state.as_ref().is_some_and(|state| state.closed.is_some())
     }
 
-    /// Sends the new output, then the new records, as `serve` does for a task of this machine.
-    /// Calls `before_end` before it sends the last record. Returns whether there was anything new.
+    /// Sends the new output, then the new records, as `serve` does for a local task. Calls
+    /// `before_end` before sending the last record. Returns whether there was new data.
     pub(super) fn send_news(
         &mut self,
         attempt: &Attempt,
@@ -180,7 +180,7 @@ impl AttemptCopy {
         std::mem::take(&mut self.held).into_iter().try_for_each(|record| self.send_record(record))
     }
 
-    /// Sends the held records, which begin with a stop, with the requester of the cancellation as
+    /// Sends the held records, which begin with a stop. The requester of the cancellation becomes
     /// the requester of this stop.
     pub(super) fn release_as_cancelled(&mut self, by: Option<String>) -> Result<(), ServeError> {
         if let Some(Record::Event { event: TaskEvent::StopAsked { by: requester, .. }, .. }) =
@@ -201,8 +201,8 @@ impl AttemptCopy {
     }
 
     /// Sends the output up to its present length. Returns false if a request has arrived meanwhile,
-    /// or the mirror does not read, for example because its disk is full: a stop must not wait for
-    /// that.
+    /// or if the mirror does not read, for example because its disk is full: a stop must not wait
+    /// for the mirror.
     fn send_output(&mut self, dir: &TaskDir) -> Result<bool, ServeError> {
         let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(true) };
         let target = chunks.written_bytes()?;
@@ -220,7 +220,7 @@ impl AttemptCopy {
     }
 }
 
-/// Waits until the mirror reads. Returns false if a request has arrived, or the mirror does not
+/// Waits until the mirror reads. Returns false if a request has arrived, or if the mirror does not
 /// read for a second.
 fn wait_for_mirror() -> io::Result<bool> {
     let (stdin, stdout) = (io::stdin(), io::stdout());
@@ -238,9 +238,9 @@ fn send_part(at: u64, part: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Opens the directory of the task in the state directory of an attempt; `None` until it exists.
-/// Does not repair the task: its shim may be on another machine, whose processes are not visible
-/// here.
+/// Opens the directory of the task in the state directory of an attempt. Returns `None` until it
+/// exists. Does not repair the task, because its shim may be on another machine, whose processes
+/// are not visible here.
 fn open_task_dir(attempt: &Attempt, id: TaskId) -> Option<TaskDir> {
     let path = attempt.path().join("tasks").join(id.to_string());
     let fd = file::open_directory(&path).ok()?;

@@ -1,4 +1,4 @@
-//! The requests of the mirror. A stop of a job that waits goes to the cluster, every other request
+//! The requests of the mirror. A stop of a waiting job is sent to the cluster, every other request
 //! to the shim on the node.
 
 use std::io;
@@ -17,11 +17,11 @@ use super::JobFollower;
 use crate::sys::clock;
 
 /// Time after the grace of a stop at which the job is canceled if its node has not carried out the
-/// stop, in milliseconds. It exceeds the 25 s after which the shim gives up a kill.
+/// stop, in milliseconds. It exceeds the 25 s after which the shim abandons a kill.
 const STOP_OVERHEAD_MS: u64 = 35_000;
 
 impl JobFollower<'_> {
-    /// Carries out the requests that have arrived.
+    /// Carries out the received requests.
     pub(super) fn handle_requests(&mut self) -> Result<(), ServeError> {
         while let Some((request, _)) = self.requests.next_request()? {
             let Some(forwarded) = request.into_forwarded() else {
@@ -107,7 +107,7 @@ impl JobFollower<'_> {
     pub(super) fn receive_responses(&mut self) -> Result<(), ServeError> {
         let Some(link) = &mut self.node_link else { return Ok(()) };
         let is_open = link.receive(&mut self.responses).unwrap_or(false);
-        // The response to typed keys comes before the output that follows them.
+        // The response to typed keys precedes the output that follows the keys.
         self.backoff = LongWaitBackoff::new(clock::monotonic_now());
         if !is_open && let Some(link) = self.node_link.take() {
             let (pending, why) = link.close();
@@ -119,8 +119,8 @@ impl JobFollower<'_> {
         Ok(())
     }
 
-    /// Refuses a request that cannot reach the node. If it is a stop, or an earlier stop has not
-    /// ended the task yet, also cancels the job.
+    /// Refuses a request that cannot reach the node. If the request is a stop, or an earlier stop
+    /// has not yet ended the task, also cancels the job.
     fn on_link_failed(&mut self, number: u64, why: &str, is_stop: bool) -> Result<(), ServeError> {
         if is_stop || self.cancel_at.is_some() {
             self.cancel_at = None;
@@ -130,8 +130,8 @@ impl JobFollower<'_> {
         Ok(send(&response(number, ShimMessage::Refused { why }))?)
     }
 
-    /// Cancels the job if its node has not carried out a stop in time, or an earlier attempt to
-    /// cancel it has failed.
+    /// Cancels the job if its node has not carried out a stop in time, or if an earlier attempt to
+    /// cancel the job failed.
     pub(super) fn cancel_if_due(&mut self) {
         if self.cancel_at.is_some_and(|at| at <= clock::monotonic_now()) {
             self.cancel_at = None;
@@ -139,8 +139,8 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Cancels the job. Schedules another attempt if the cluster does not answer, or the number of
-    /// the job is not known yet.
+    /// Cancels the job. Schedules another attempt if the cluster does not answer, or if the number
+    /// of the job is still unknown.
     fn cancel_job(&mut self) {
         let now = clock::monotonic_now();
         let Some(job_id) = &self.job_id else {
@@ -151,7 +151,7 @@ impl JobFollower<'_> {
         match commands::cancel(job_id) {
             Ok(()) => {
                 self.next_query = now;
-                // The shared list of jobs may be some seconds old, and a person waits.
+                // The shared list of jobs may be several seconds old, and a person is waiting.
                 self.was_cancelled_in_queue = self.spool.newest_attempt().is_none()
                     && commands::was_cancelled_in_queue(job_id);
             }

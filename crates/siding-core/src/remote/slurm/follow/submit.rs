@@ -12,13 +12,13 @@ use super::super::queue::MIN_AGE_MS;
 use super::{JobFollower, Observation};
 use crate::sys::clock;
 
-/// Time after the submission of a job before the cluster is asked about it, in milliseconds: on an
-/// idle cluster the job has started by then.
+/// Delay between the submission of a job and the first query about it, in milliseconds. On an idle
+/// cluster, the job has started by then.
 const FIRST_QUERY_MS: u64 = 1_000;
 
 impl JobFollower<'_> {
-    /// Submits the job. If an earlier call of sbatch may have succeeded, first looks for the job by
-    /// its name. Two jobs for one task are harmless, because only one of them can claim the
+    /// Submits the job. If an earlier call of sbatch may have succeeded, first searches for the job
+    /// by its name. Two jobs for one task are harmless, because only one of them can claim the
     /// attempt.
     pub(super) fn submit(&mut self) -> Result<Observation, ServeError> {
         let array = self.request.options.array.filter(|_| !self.spool.may_be_submitted());
@@ -44,7 +44,7 @@ impl JobFollower<'_> {
                 return self.record_job(&entry.job_id);
             }
         }
-        // The cluster has no job yet, so a stop that was requested before leaves nothing to cancel.
+        // The cluster has no job yet, so after an earlier stop there is no job to cancel.
         if let Some(by) = self.spool.stop_requester() {
             return self.finish(JobEnd::Cancelled { by });
         }
@@ -68,7 +68,7 @@ impl JobFollower<'_> {
         }
     }
 
-    /// Returns the options of sbatch for the job, without that of an array.
+    /// Returns the options of sbatch for the job, without the option for an array.
     pub(super) fn sbatch_arguments(&self) -> io::Result<Vec<String>> {
         let spec = self.spool.task()?.spec;
         Ok(self.request.options.sbatch_arguments(spec.deadline_ms, spec.grace_ms))
@@ -80,7 +80,7 @@ impl JobFollower<'_> {
         self.since = clock::unix_now();
         let now = clock::monotonic_now();
         self.next_query = now.plus_ms(FIRST_QUERY_MS);
-        // A stop that arrived while the number was not known cancels the job now.
+        // A stop that arrived while the number was unknown cancels the job now.
         self.cancel_at = self.cancel_at.map(|_| now);
         self.send_status(JobStatus {
             job_id: self.job_id.clone(),
@@ -106,7 +106,7 @@ pub(super) fn lost_request(error: &io::Error) -> JobEnd {
     JobEnd::NotStarted { why: format!("its request is lost: {error}") }
 }
 
-/// Returns the status of a job of which it is not known whether the cluster has accepted it.
+/// Returns the status of a job that the cluster may or may not have accepted.
 pub(super) fn unsubmitted_status(reason: String) -> JobStatus {
     let state = "SUBMITTING".to_owned();
     JobStatus { job_id: None, state, reason: Some(reason), expected_start: None }
