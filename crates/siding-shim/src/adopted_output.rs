@@ -30,12 +30,12 @@ pub(crate) struct AdoptedOutput {
     file: Option<OwnedFd>,
     /// Whether the file is the host's. A file of siding's own never contains output of the task.
     is_host_file: bool,
-    /// The value of the last poll, with which the next one is compared: the length of the host's
+    /// The value of the last poll, for comparison with the next poll: the length of the host's
     /// file or, without such a file, the number of bytes that the processes had written to any
     /// file. Opening the host's file counts as a poll. `None` before the first poll without a file
     /// of the host, so that earlier writes do not count as growth.
     last_bytes: Option<u64>,
-    /// When the output was polled last.
+    /// The time at which the output was last polled.
     last_poll: MonotonicMs,
 }
 
@@ -117,8 +117,8 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns when to poll the output next. `None` unless a client follows the output, or growth
-    /// of the output could end a recorded stall.
+    /// Returns the time of the next poll of the output. `None` unless a client follows the output,
+    /// or growth of the output could end a recorded stall.
     pub(crate) const fn wake_at(
         &self,
         is_followed: bool,

@@ -137,7 +137,8 @@ impl Clients {
         self.accept_paused_until.is_none().then(|| self.listener.as_fd())
     }
 
-    /// Returns when to call [`Self::resume_accepting`]; `None` unless accepting is paused.
+    /// Returns the time at which to call [`Self::resume_accepting`]; `None` unless accepting is
+    /// paused.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.accept_paused_until
     }

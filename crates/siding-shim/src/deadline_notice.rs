@@ -15,8 +15,8 @@ pub(crate) struct DeadlineNoticeTimer {
 }
 
 impl DeadlineNoticeTimer {
-    /// Returns when the notice is due; `None` once the notice is recorded, and for a task without
-    /// such a notice.
+    /// Returns the time at which the notice is due; `None` once the notice is recorded, and for a
+    /// task without such a notice.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let due = state.deadline_notice_at()?;
         Some(self.retry_at.map_or(due, |retry_at| due.max(retry_at)))

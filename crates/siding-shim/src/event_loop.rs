@@ -108,8 +108,8 @@ fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal
     supervisor.remove_disconnected_clients();
 }
 
-/// Does what is due in every task, and shuts down those that have ended. Returns whether memory was
-/// used that will not be needed soon.
+/// Performs the due actions of every task, and shuts down the tasks that have ended. Returns
+/// whether memory was used that will not be needed soon.
 #[inline(never)]
 fn tick(supervisors: &mut Vec<TaskSupervisor>) -> bool {
     let mut releases_memory = false;

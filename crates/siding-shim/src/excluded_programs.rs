@@ -12,11 +12,11 @@ use crate::process_tree::ProcessTree;
 /// Maximum number of bytes that are read from a command line.
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
-/// Releases the excluded programs of an adopted task, such as an editor: each program that the
-/// task's record lists, if it has left the command's kernel session (setsid(2)), with those of its
-/// descendants that carry the task's birthmark. If that kernel session is not known, every such
-/// program counts as one that has left it. The released processes carry a birthmark that belongs to
-/// no task.
+/// Releases the excluded programs of an adopted task, such as an editor. The task's record lists
+/// them. A listed program is released if it has left the command's kernel session (setsid(2)),
+/// together with those of its descendants that carry the task's birthmark. If that kernel session
+/// is unknown, every listed program counts as outside it. The released processes get a birthmark
+/// that belongs to no task.
 pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
     let Some(adopted) = &state.adopted else { return };
     if adopted.spare_programs.is_empty() {

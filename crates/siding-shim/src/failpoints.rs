@@ -24,8 +24,8 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
     "notified",
 ];
 
-/// The failpoints of a mirror: its task is recorded, and it is about to send the task, to follow it
-/// over a new connection, to forward a request, or to send input.
+/// The failpoints of a mirror. Its task is recorded, and the mirror is about to send the task, to
+/// follow it over a new connection, to forward a request, or to send input.
 #[cfg_attr(
     not(feature = "pause-points"),
     expect(dead_code, reason = "only the tests use the list")

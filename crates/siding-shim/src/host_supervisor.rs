@@ -160,8 +160,8 @@ impl HostSupervisor {
         }
     }
 
-    /// Reads the bell, which is then ignored for a moment, so that a host that rings without a
-    /// pause does not use up a core.
+    /// Reads the bell, and then ignores it for a short time, so that a host that rings without a
+    /// pause does not occupy a core.
     fn read_bell(&mut self) {
         let mut bytes = [0; BELL_READ_BYTES];
         let now = clock::monotonic_now();

@@ -53,7 +53,7 @@ impl JournalWriter {
         }
     }
 
-    /// Returns when to call [`Self::retry_if_due`]; `None` while no record is pending.
+    /// Returns the time at which to call [`Self::retry_if_due`]; `None` while no record is pending.
     pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.retry_at
     }

@@ -68,7 +68,7 @@ impl Lease {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns when to call [`Self::has_expired`]; `None` unless the lease is lost.
+    /// Returns the time at which to call [`Self::has_expired`]; `None` unless the lease is lost.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Lost { until } => Some(*until),

@@ -64,7 +64,7 @@ pub use host_supervisor::main as supervise;
 /// Exit code of a shim that siding did not start, or that received no valid command.
 const USAGE_EXIT_CODE: u8 = 2;
 
-/// The work of a shim after its command.
+/// The tasks that a shim supervises, after it has read its command.
 enum Supervised {
     /// Tasks on this machine.
     Tasks(TaskSet),

@@ -41,7 +41,7 @@ impl LineMonitor {
         self.lines.feed(from, bytes);
     }
 
-    /// Returns when the next record is due; `None` while no line waits to be recorded.
+    /// Returns the time at which the next record is due; `None` while no line waits to be recorded.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }

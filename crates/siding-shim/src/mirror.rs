@@ -60,27 +60,28 @@ pub(crate) struct Mirror {
     /// The local input of the task; `None` if the input is empty.
     input: Option<MirrorInput>,
     /// Output that could not be stored, for example because the disk is full, and the time of the
-    /// next attempt. Nothing more is received until then; the remote machine keeps the output.
+    /// next attempt. Until then, nothing more is received; the remote machine keeps the output.
     unstored: Option<(MonotonicMs, Vec<u8>)>,
-    /// The actions that wait until the output is stored.
+    /// Actions that are deferred until the output is stored.
     deferred: Vec<MirrorAction>,
     /// The running copy of a requested file.
     fetch: Option<FetchProcess>,
     /// The requested file whose copy cannot start yet.
     waiting_fetch: Option<WaitingFetch>,
-    /// The clients whose requests were forwarded, each with the number of its request.
+    /// Clients whose requests were forwarded, each with the number of its request.
     forwarded: Vec<(u64, ClientId)>,
-    /// The clients that use the terminal over the present connection, and whose end the remote shim
-    /// must learn.
+    /// Clients that use the terminal over the present connection; when one disconnects, the remote
+    /// shim is notified.
     viewers: Vec<ClientId>,
-    /// The clients whose stop could not be forwarded, each with the time at which it learns this.
+    /// Clients whose stop could not be forwarded, each with the time at which the mirror tells it
+    /// so.
     delayed_stops: Vec<(MonotonicMs, ClientId)>,
-    /// Whether this process was told to exit. The remote task continues, and the next command starts
-    /// another mirror.
+    /// Whether this process received a signal to exit. The remote task continues, and the next
+    /// command starts another mirror.
     is_told_to_exit: bool,
 }
 
-/// Pause before output that could not be stored is written again, in milliseconds.
+/// Pause before another attempt to store output, in milliseconds.
 const STORE_RETRY_MS: u64 = 2_000;
 
 impl Mirror {
@@ -100,7 +101,7 @@ impl Mirror {
         self.task.close();
     }
 
-    /// Does everything that is due.
+    /// Performs all due actions.
     fn tick(&mut self) {
         let now = clock::monotonic_now();
         self.task.retry_if_due(now);
@@ -118,7 +119,7 @@ impl Mirror {
         self.pump_input();
     }
 
-    /// Waits until a source is readable or something is due, and handles what has arrived.
+    /// Waits until a source is readable or an action is due, and handles the received data.
     fn wait(&mut self) {
         let wake_at = self.wake_at();
         let mut poll_set = PollSet::default();
@@ -130,7 +131,7 @@ impl Mirror {
             poll_set.add(0, Source::RemoteErrors, link.errors_source());
         }
         poll_set.add(0, Source::LocalInput, self.input.as_ref().and_then(MirrorInput::source));
-        // The end of the copy is recorded after the output.
+        // The end of the copy must be recorded after the output.
         if let Some(process) = self.fetch.as_ref().filter(|_| self.unstored.is_none()) {
             poll_set.add(0, Source::Fetch, process.sources());
         }
@@ -151,7 +152,7 @@ impl Mirror {
 
     /// Returns the time of the next tick, which comes earlier if a source becomes readable.
     fn wake_at(&self) -> Option<MonotonicMs> {
-        // An ended task waits only for the disk.
+        // After the end of the task, only unstored output remains.
         if !self.task.is_live() {
             return self.task.retry_at();
         }
@@ -176,13 +177,13 @@ impl Mirror {
             }
             Source::RemoteMessages => self.on_messages(),
             Source::RemoteErrors => self.connection.receive_errors(),
-            // The next tick reads it.
+            // The next tick reads this source.
             Source::LocalInput => {}
             Source::Fetch => self.on_fetch_readable(),
             Source::SessionOwner => self.lease.on_owner_ended(self.task.root(), self.task.spec()),
             Source::Client(id) => self.on_client_readable(id),
             Source::Listener => self.clients.accept(),
-            // The remote shim has these sources.
+            // Only the remote shim has these sources.
             Source::Output
             | Source::TreeMember
             | Source::TerminalHolder
@@ -196,17 +197,17 @@ impl Mirror {
         self.step(|machine, _| machine.place(why));
     }
 
-    /// Appends records, and publishes them to the subscribers.
+    /// Appends records to the journal, and publishes them to the subscribers.
     fn record(&mut self, records: Vec<Record>) {
         let records = self.with_own_totals(records);
         let Self { task, clients, .. } = self;
         task.append(records, |seq, record| clients.publish(seq, record));
     }
 
-    /// Records an event that the mirror has decided on. If it changes nothing, does nothing. An
-    /// event that ends the task is recorded with a summary.
+    /// Records an event that the mirror itself caused. Does nothing if the event changes nothing.
+    /// An event that ends the task is recorded with a summary.
     fn record_event(&mut self, event: TaskEvent) {
-        // After a restart of this machine the monotonic clock starts again.
+        // After a reboot of this machine, the monotonic clock starts again.
         let at = clock::monotonic_now().max(self.task.state().last_event_at);
         let (next, effects) = self.task.state().lifecycle.step(&event, at);
         if next == self.task.state().lifecycle {
@@ -238,12 +239,12 @@ impl Mirror {
         OutputTotals { bytes: self.output.bytes(), gap: self.output.gap(), lost: 0 }
     }
 
-    /// Stores output that has arrived.
+    /// Stores received output.
     fn store(&mut self, at: u64, bytes: &[u8]) {
         // The offset counts from the beginning of the present attempt.
         let earlier = self.task.state().remote.as_ref();
         let at = at.saturating_add(earlier.map_or(0, |remote| remote.earlier_output_bytes));
-        // After a new connection, the other machine may repeat bytes that are stored already.
+        // After a reconnect, the other machine may repeat bytes that are already stored.
         let known = usize::try_from(self.output.bytes().saturating_sub(at)).unwrap_or(usize::MAX);
         let Some(new) = bytes.get(known..).filter(|new| !new.is_empty()) else { return };
         self.output.skip_to(at);
@@ -269,7 +270,7 @@ impl Mirror {
         if let Some((_, bytes)) = self.unstored.take_if(|(at, _)| *at <= now) {
             self.store_at_end(&bytes);
             self.carry_out_deferred();
-            // Messages that arrived before the disk was full are handled now.
+            // Handles the messages that arrived while output could not be stored.
             self.handle_messages();
         }
     }

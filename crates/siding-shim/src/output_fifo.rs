@@ -151,8 +151,8 @@ impl OutputFifo {
         self.file.bytes()
     }
 
-    /// Returns when to call [`Self::release_if_quiet`]; `None` once that has been done, until the
-    /// shim moves data again.
+    /// Returns the time at which to call [`Self::release_if_quiet`]; `None` after that call has
+    /// released the buffers, until the shim moves data again.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.quiet_at
     }
@@ -234,14 +234,15 @@ impl OutputFifo {
         self.store(format!("{start}[siding] {text}\n").as_bytes());
     }
 
-    /// Moves the output of the terminal, if the task has one, into the FIFO, as much as fits.
+    /// Moves output of the terminal, if the task has one, into the FIFO, up to the free space
+    /// there.
     fn fill_from_terminal(&mut self) {
         if let Some(terminal) = &mut self.terminal {
             terminal.fill(&self.fifo);
         }
     }
 
-    /// Records when the output from `from` on was stored, if the task has a terminal.
+    /// Records the time at which the output from `from` was stored, if the task has a terminal.
     fn record_time(&mut self, from: u64) {
         let has_grown = self.bytes() > from;
         if let Some(terminal) = self.terminal.as_mut().filter(|_| has_grown) {
@@ -353,7 +354,7 @@ impl OutputFifo {
         }
     }
 
-    /// Passes output of the task, which begins at the offset `from`, to the components that observe
+    /// Passes output of the task, starting at the offset `from`, to the components that observe
     /// it.
     fn observe(&mut self, from: u64, bytes: &[u8]) {
         if let Some(line_monitor) = &mut self.line_monitor {

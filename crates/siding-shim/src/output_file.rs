@@ -1,5 +1,5 @@
 //! The output file of a task and the bound of its size: the head and the tail are kept, and the
-//! space of the middle is released. Offsets in the file are stream offsets, even after that.
+//! space of the middle is released. Offsets in the file remain equal to stream offsets.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ pub(crate) const COPY_BUFFER_BYTES: usize = 256 << 10;
 /// usual block sizes.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
 /// Block size to which holes are aligned, in bytes. A file system with larger blocks releases a
-/// block once a step covers it.
+/// block once the released range covers it.
 const BLOCK_BYTES: u64 = 4096;
 
 /// The output file, the length of the stream, and the released range.
@@ -50,7 +50,7 @@ impl OutputFile {
         self.gap
     }
 
-    /// Returns the last bytes of the stream, at most `max`, as far as the file contains them; empty
+    /// Returns the last bytes of the stream that the file contains, at most `max`; empty
     /// if the read fails.
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
         if self.offset == 0 {
@@ -63,8 +63,9 @@ impl OutputFile {
         bytes
     }
 
-    /// Returns how many bytes one step may store. The middle of the file is released before each
-    /// step, and a step of at most half of `keep_tail` keeps the file within its limit.
+    /// Returns the maximum number of bytes that one step may store. The middle of the file is
+    /// released before each step, and a step of at most half of `keep_tail` keeps the file within
+    /// its limit.
     pub(crate) fn max_piece_bytes(&self) -> usize {
         let half = usize::try_from(self.keep_tail / 2).unwrap_or(COPY_BUFFER_BYTES);
         half.clamp(BLOCK_BYTES as usize, COPY_BUFFER_BYTES)
@@ -83,8 +84,8 @@ impl OutputFile {
         self.offset += count;
     }
 
-    /// Continues the stream at a later offset, because the bytes before it were released on the
-    /// machine that runs the task. The released range starts after the head, as there.
+    /// Continues the stream at a later offset, because the machine that runs the task has released
+    /// the bytes before it. As on that machine, the released range starts after the head.
     pub(crate) fn skip_to(&mut self, offset: u64) {
         if offset <= self.offset {
             return;
@@ -108,7 +109,7 @@ impl OutputFile {
     }
 
     /// Releases the middle of the file, so that head and tail stay within their limits when
-    /// `coming` bytes are added. Releases a step more than necessary, so that most calls have
+    /// `coming` bytes are added. Releases one step more than necessary, so that most calls have
     /// nothing to release.
     pub(crate) fn release_middle(&mut self, coming: u64) {
         if !self.would_overflow(coming) {

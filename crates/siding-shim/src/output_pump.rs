@@ -71,8 +71,8 @@ impl OutputPump {
         }
     }
 
-    /// Returns when to poll the output of an adopted task; see [`AdoptedOutput::wake_at`]. `None`
-    /// for a task that siding started.
+    /// Returns the time of the next poll of an adopted task's output; see
+    /// [`AdoptedOutput::wake_at`]. `None` for a task that siding started.
     pub(crate) const fn poll_at(
         &self,
         is_followed: bool,
@@ -98,12 +98,12 @@ impl OutputPump {
     pub(crate) fn set_terminal(&mut self, terminal: TerminalOutput) {
         match self {
             Self::Fifo(fifo) => fifo.terminal = Some(Box::new(terminal)),
-            // An adopted task has the terminal of its host, if any.
+            // An adopted task uses the terminal of its host, if any.
             Self::Adopted(_) => {}
         }
     }
 
-    /// Removes and returns the queries of the task's terminal that were found since the last call.
+    /// Removes and returns the terminal queries that were found since the last call.
     pub(crate) fn take_queries(&mut self) -> Vec<(TerminalQuery, u64)> {
         match self {
             Self::Fifo(fifo) => {
@@ -113,8 +113,8 @@ impl OutputPump {
         }
     }
 
-    /// Returns the identity of the task's terminal, as its programs have it open; `None` for a task
-    /// without one.
+    /// Returns the identity of the task's terminal device, as its programs see it; `None` for a
+    /// task without a terminal.
     pub(crate) fn terminal_slave(&self) -> Option<FdTarget> {
         match self {
             Self::Fifo(fifo) => fifo.terminal.as_ref().and_then(|terminal| terminal.slave),
@@ -166,7 +166,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns when to call [`Self::release_if_quiet`]; `None` if no call is due.
+    /// Returns the time at which to call [`Self::release_if_quiet`]; `None` if no call is due.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
@@ -174,7 +174,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns how much output was stored and lost.
+    /// Returns the amounts of output that were stored and lost.
     pub(crate) fn totals(&self) -> OutputTotals {
         match self {
             Self::Fifo(fifo) => fifo.totals(),

@@ -40,7 +40,7 @@ pub(crate) enum Source {
     Listener,
 }
 
-/// The task to which a descriptor belongs, and what it means that the descriptor is readable.
+/// The task to which a descriptor belongs, and the meaning of a readable descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token {
     /// Index of the task; `None` for a source that all tasks share.
@@ -84,7 +84,7 @@ impl<'fd> PollSet<'fd> {
     pub(crate) fn wait(self, timeout_ms: Option<u64>) -> ReadySources {
         let Self { fds, mut tokens } = self;
         // poll(2) fails only when the kernel has no memory. In that case, every source is tried
-        // after a pause, because none of them blocks. A readable source that is omitted could be
+        // after a pause, because none of them blocks. An omitted source could be
         // the last one that ever wakes the shim.
         let is_ready =
             poll::wait_readable_or_pause(&fds, timeout_ms).unwrap_or_else(|| vec![true; fds.len()]);

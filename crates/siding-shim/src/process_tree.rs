@@ -35,7 +35,7 @@ pub(crate) enum ProcessTree {
     Descendants {
         /// The leader, until it is reaped.
         leader: Option<LeaderRef>,
-        /// When to scan again, if `/proc` did not show the children.
+        /// The time of the next scan, if `/proc` did not show the children.
         rescan_at: Option<MonotonicMs>,
         /// Whether this process had children at the last check. If the tree is empty, these are
         /// shims of nested tasks.
@@ -50,7 +50,8 @@ pub(crate) enum ProcessTree {
         held: Vec<PidFd>,
         /// The scans that the tasks of this shim share, if it has several.
         shared_scan: Option<Rc<RateLimitedScan>>,
-        /// When to scan, if no descriptor reports the end of the processes or a scan was postponed.
+        /// The time of the next scan, if no descriptor reports the end of the processes or a scan
+        /// was postponed.
         rescan_at: Option<MonotonicMs>,
     },
 }
@@ -252,7 +253,7 @@ impl ProcessTree {
                 let is_unheld = leader.pidfd().is_none() && held.is_empty();
                 *rescan_at = match &found {
                     Err(at) => Some(*at),
-                    // A process lives for which no pidfd could be opened, so no descriptor reports
+                    // No pidfd could be opened for a live process, so no descriptor reports
                     // its end.
                     Ok(TreeStatus { tree: TreeLiveness::Alive, .. }) if is_unheld => {
                         Some(clock::monotonic_now().plus_ms(RESCAN_MS))

@@ -48,8 +48,8 @@ impl ReadinessProbe {
         waiting.flat_map(|waiting| waiting.readiness.sources())
     }
 
-    /// Returns when to call [`Self::check`]; `None` if no condition needs a check by time, or while
-    /// the task cannot become ready.
+    /// Returns the time at which to call [`Self::check`]; `None` if no condition needs a timed
+    /// check, or while the task cannot become ready.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let waiting = self.0.as_ref().filter(|_| can_become_ready(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())

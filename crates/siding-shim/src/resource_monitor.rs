@@ -35,9 +35,9 @@ const LARGE_PROCESS_DIVISOR: u64 = 4;
 /// far away, in milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
 /// Allowance for the error of the kernel's counts of resident memory, in bytes. The counts are
-/// inaccurate, because each processor collects changes before it adds them (proc_pid_status(5)):
-/// up to 128 KiB each on a machine with 16 processors or fewer. The error of a shim, which runs on
-/// few of them, is smaller.
+/// inaccurate, because each processor batches its changes (proc_pid_status(5)): up to 128 KiB per
+/// processor on a machine with at most 16 processors. The error for a shim, which runs on few
+/// processors, is smaller.
 const RESIDENT_ERROR_BYTES: u64 = 1 << 20;
 /// Maximum width of a process's name in the text of a breach, in columns.
 const NAME_COLUMNS: usize = 60;
@@ -116,8 +116,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns when to call [`Self::check`]; `None` if the task has neither limits nor armed
-    /// watchdogs, or is not running.
+    /// Returns the time at which to call [`Self::check`]; `None` if the task has neither limits nor
+    /// armed watchdogs, or is not running.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
@@ -222,8 +222,8 @@ impl ResourceMonitor {
     }
 
     /// Returns the breach to record when the kernel has killed processes at the memory limit of the
-    /// task's control group. `None` if it has not, if a breach of the limit does not stop the task,
-    /// or if the task is not running.
+    /// task's control group. `None` if the kernel has killed none, if a breach of the limit does
+    /// not stop the task, or if the task is not running.
     pub(crate) fn memory_limit_kill(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
         let Limits { memory: limit, on_limit, .. } = self.limits;
         if limit == 0 || on_limit != OnLimit::Stop || !is_running(state) {
@@ -289,8 +289,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns which fields a sample must have. The stall watch, too, takes its samples with these
-    /// fields, so that this monitor can use them.
+    /// Returns the fields that a sample must have. The stall watch, too, takes its samples with
+    /// these fields, so that this monitor can use them.
     pub(crate) fn required_usage(&self, now: MonotonicMs) -> UsageFields {
         UsageFields {
             runnable: self.limits.cpu_spin_ms > 0
@@ -320,15 +320,15 @@ impl ResourceMonitor {
 /// Returns the largest resident memory of the task's ended processes. `ended_bytes` is the value
 /// that getrusage(2) gives for the shim's children, and `shim_bytes` is the shim's own peak. Until
 /// its exec, a child shares the memory of the shim, and execve(2) adds the peak of that memory to
-/// the value of the child. So a value up to the shim's peak says nothing about the task, and the
-/// result is `None`.
+/// the value of the child. Therefore a value up to the shim's peak says nothing about the task, and
+/// the result is `None`.
 fn task_process_peak(ended_bytes: u64, shim_bytes: Option<u64>) -> Option<u64> {
     let is_of_task = ended_bytes > shim_bytes?.saturating_add(RESIDENT_ERROR_BYTES);
     is_of_task.then_some(ended_bytes)
 }
 
-/// Returns how many processes the OOM killer has killed: in the task's group if there is one,
-/// otherwise on this system. `None` if the kernel does not count them there.
+/// Returns the number of processes that the OOM killer has killed: in the task's group if there is
+/// one, otherwise on this system. `None` if the kernel does not count them there.
 fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     match group {
         Some(group) => Some(GroupMemory::for_group(group)?.oom_kills()?.processes),

@@ -77,7 +77,7 @@ fn env_value<'e>(environment: &'e [CString], name: &str) -> Option<&'e [u8]> {
 /// the working directory cannot be resolved or is not UTF-8.
 fn environment_after_bash(environment: &[CString], cwd: &Path, path: &str) -> Option<Vec<CString>> {
     let text = |name| std::str::from_utf8(env_value(environment, name)?).ok();
-    // Bash keeps a PWD that names the working directory, even through symbolic links.
+    // Bash keeps an inherited PWD that names the working directory, even through symbolic links.
     let pwd = text("PWD").map(PathBuf::from).filter(|pwd| is_same_directory(pwd, cwd));
     let pwd = pwd.or_else(|| std::fs::canonicalize(cwd).ok())?;
     // Bash increments SHLVL at its start, and decrements it before it replaces itself.

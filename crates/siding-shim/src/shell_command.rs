@@ -122,7 +122,7 @@ impl ShellCommand {
 /// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. Therefore `.` is used
 /// only for a text that may contain a pipeline.
 ///
-/// A bash with an EXIT trap notes a signal and acts on it later, so one that arrives just before
+/// A bash with an EXIT trap acts on a signal only later, so a signal that arrives just before
 /// `exec` replaces the shell is lost.
 fn bash_command(fd: i32, may_pipe: bool) -> String {
     // The redirection of the braces hides the trace of a `set -x`, and the error of a descriptor

@@ -11,7 +11,7 @@
 //! lines of 128 bytes on Linux 6.18 and two cores.
 //!
 //! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to
-//! the FIFO says which bytes these are, and a takeover drops them from the FIFO
+//! the FIFO identifies these bytes, and a takeover drops them from the FIFO
 //! ([`discard_stored`]) after it has compared them with the bytes in the file. If the dead shim had
 //! already dropped them, the comparison fails, unless the task has since written identical bytes.
 

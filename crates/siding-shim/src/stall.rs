@@ -98,7 +98,7 @@ impl StallWatch {
         self.last_finding = None;
     }
 
-    /// Returns when to call [`Self::check`]; `None` if no sample will be due.
+    /// Returns the time at which to call [`Self::check`]; `None` if no sample will be due.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
         // A lingering service is silent by nature, and a task that is being stopped needs no

@@ -309,7 +309,8 @@ fn prepare_task(
     })
 }
 
-/// Opens the terminal of a task that has one, and connects its output with the output FIFO.
+/// Opens the terminal of a task that has one, and connects the terminal's output with the output
+/// FIFO.
 fn open_terminal(
     spec: &TaskSpec,
     dir: &TaskDir,
@@ -318,7 +319,7 @@ fn open_terminal(
 ) -> io::Result<Option<TaskTerminal>> {
     let Some(size) = spec.terminal else { return Ok(None) };
     let terminal = TaskTerminal::open(size, spec.attach_idle_ms, runtime_dir)?;
-    // The task does not need the times of its output.
+    // The times of the output are optional, so an error is ignored.
     pump.set_terminal(terminal.output(OutputTimesWriter::create(dir).ok())?);
     Ok(Some(terminal))
 }
@@ -341,8 +342,8 @@ fn create_journal(
 }
 
 impl StdioPipes {
-    /// Returns the descriptors that become 0, 1 and 2 in the leader: the pipes, or the terminal of
-    /// a task that has one.
+    /// Returns the descriptors that become 0, 1 and 2 in the leader: the pipes, or the task's
+    /// terminal.
     fn stdio<'a>(&'a self, terminal: Option<&'a TaskTerminal>) -> [BorrowedFd<'a>; 3] {
         if let Some(terminal) = terminal {
             return [terminal.slave(); 3];
@@ -378,7 +379,7 @@ impl StdioPipes {
                 let missing = || failed_to("receive the input")(io::ErrorKind::InvalidData.into());
                 (inherited.ok_or_else(missing)?, None)
             }
-            // The leader gets the terminal instead.
+            // The leader gets the terminal in place of the inherited input.
             StdinMode::Terminal => (file::open_null().map_err(failed_to("open /dev/null"))?, None),
         };
         Ok(Self { stdin, stdout, stderr, fifo_keepalives, input_writer: input })

@@ -33,7 +33,7 @@ pub(crate) struct LeaderSurroundings<'a> {
     pub(crate) can_mark: bool,
 }
 
-/// Starts the leader. Returns the leader's identity, and the reporter for its end.
+/// Starts the leader. Returns the leader's identity, and the reporter of its end.
 pub(crate) fn start_leader(
     task: &TaskState,
     environment: &[CString],
@@ -44,7 +44,7 @@ pub(crate) fn start_leader(
     let cwd = file::open_directory(Path::new(&spec.cwd)).map_err(|error| {
         io::Error::new(error.kind(), format!("directory `{}`: {error}", spec.cwd))
     })?;
-    // The group is recorded already, so that a takeover finds the processes in it. If the group
+    // The group is already recorded, so a takeover finds the processes in it. If the group
     // cannot be created, the task runs without one.
     let group = TaskGroup::from_task(task).and_then(|group| group.create().ok());
     if let Some(group) = &group {

@@ -138,8 +138,8 @@ fn take_over(
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let terminal = match &state.terminal {
-        // A task must not be without a shim, and thus without its deadline, because its terminal
-        // cannot be received.
+        // A terminal that cannot be received must not leave the task without a shim, and thus
+        // without its deadline.
         Some(terminal) => {
             let idle_ms = state.spec.attach_idle_ms;
             TaskTerminal::take_over(terminal, idle_ms, runtime_dir).unwrap_or_default()
@@ -167,8 +167,8 @@ fn take_over(
         .map_err(|why| failed_to("replay the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
-    // Acquiring the lease needs descriptors. It comes before the pidfds of the task's processes are
-    // opened, because these may use up all descriptors but one.
+    // Acquiring the lease needs descriptors. This must precede the opening of the pidfds of the
+    // task's processes, because these may use up all descriptors but one.
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
@@ -205,8 +205,8 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
             }
             result => result,
         }?;
-    // If the file is missing, it was removed: a shim creates it before the first record of the
-    // journal.
+    // A shim creates this file before the first record of the journal, so a missing file was
+    // removed.
     let file = file::open_or_create(dir, task_files::OUTPUT_FILE)?;
     let marker_file = task_files::splice_marker_file(state.format);
     // The call fails, for example, if the task has replaced the marker file. In that case, some

@@ -60,7 +60,7 @@ impl TaskRecord {
     /// Writes records to the journal, passes each with its sequence number to `publish`, and
     /// applies it to the state. Records that cannot be written are published and applied too, and
     /// stay pending for [`Self::retry_if_due`]. Records that this call has written are also sent to
-    /// the journal of systemd, if the task's specification asks for that.
+    /// the journal of systemd, if the task's specification requests it.
     pub(crate) fn append(&mut self, records: Vec<Record>, mut publish: impl FnMut(u64, &Record)) {
         let first = self.journal.write(&records);
         let is_written = self.journal.retry_at().is_none();
@@ -75,7 +75,8 @@ impl TaskRecord {
         }
     }
 
-    /// Returns when to call [`Self::retry_if_due`]; `None` while everything is written.
+    /// Returns the time at which to call [`Self::retry_if_due`]; `None` while everything is
+    /// written.
     pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.journal.retry_at()
     }

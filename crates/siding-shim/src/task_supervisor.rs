@@ -53,7 +53,8 @@ pub(crate) struct TaskSupervisor {
     /// it. `None` after that, after a takeover, and for a task whose input is not a pipe.
     stdin: Option<OwnedFd>,
     proxy: ProxyHandle,
-    /// The task's terminal; `None` for a task without one, and if a takeover found it hung up.
+    /// The task's terminal; `None` for a task without one, or if the terminal had hung up before a
+    /// takeover.
     terminal: Option<TaskTerminal>,
     clients: Clients,
     lease: Lease,
@@ -66,7 +67,7 @@ pub(crate) struct TaskSupervisor {
 /// The state of a task after a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopStatus {
-    /// The task lives, or has ended and its final record is not written yet.
+    /// The task is live, or has ended and its final record is not yet written.
     Live,
     /// Like [`Self::Live`], and the tick used memory that will not be needed soon.
     LiveMemoryUsed,
@@ -130,7 +131,7 @@ impl TaskSupervisor {
         self.clients.add(client);
     }
 
-    /// Does everything that is due. The loop starts again after a due event, an expired lease and a
+    /// Performs all due actions. The loop starts again after a due event, an expired lease and a
     /// check of the tree, because each of them may make another event due.
     pub(crate) fn tick(&mut self) -> LoopStatus {
         let mut used_memory = false;
@@ -318,7 +319,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Records the leader's end. `tree` says whether other processes are left.
+    /// Records the leader's end. `tree` tells whether other processes are left.
     fn on_leader_ended(&mut self, mut end: LeaderEnd, tree: TreeLiveness) {
         failpoints::pause_at("leader_ended");
         // The leader received a SIGKILL that the shim did not send, and the OOM killer has killed

@@ -16,8 +16,8 @@ use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, Termina
 use crate::shell_command::move_high;
 use crate::terminal_output::TerminalOutput;
 
-/// Maximum number of holders that one shim starts in place of holders that were killed. A process
-/// that kills every holder must not make the shim start one after another, and the shim cannot free
+/// Maximum number of holders that one shim starts in place of holders that were killed. The limit
+/// exists because a process may kill every holder, and the shim cannot free
 /// the stack of a holder.
 const MAX_REPLACEMENTS: u32 = 3;
 
@@ -25,13 +25,13 @@ const MAX_REPLACEMENTS: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct TaskTerminal {
     master: OwnedFd,
-    /// A descriptor of the programs' side, so that the master is not hung up while no program of the
-    /// task has the terminal open for a moment.
+    /// A descriptor of the slave side. It prevents a hang-up of the master while no program of the
+    /// task has the terminal open.
     slave: OwnedFd,
-    /// The process that holds the terminal for the next shim; `None` if none could be started, and
-    /// after its end.
+    /// The process that holds the terminal for the next shim; `None` after its exit, or if none
+    /// could be started.
     holder: Option<PidFd>,
-    /// Number of the holders that were started in place of others.
+    /// Number of holders that were started as replacements.
     replacements: u32,
     /// Whether a person types into the terminal.
     pub(crate) lease: TerminalLease,
@@ -47,14 +47,15 @@ impl TaskTerminal {
         runtime_dir: BorrowedFd<'_>,
     ) -> io::Result<Self> {
         let Pty { master, slave } = Pty::open(size)?;
-        // The leader inherits the terminal as 0, 1 and 2, and its own numbers must be above these.
+        // The leader inherits the terminal as descriptors 0, 1 and 2, so the shim's own descriptors
+        // must have numbers above these.
         let (master, slave) = (move_high(master)?, move_high(slave)?);
         let holder = start_holder(runtime_dir, &master);
         Ok(Self::new(master, slave, holder, attach_idle_ms))
     }
 
-    /// Receives the terminal of a task whose shim was killed. `None` if its holder is gone too: the
-    /// kernel has then hung up the terminal.
+    /// Receives the terminal of a task whose shim was killed. Returns `None` if its holder has also
+    /// exited: the kernel has then hung up the terminal.
     pub(crate) fn take_over(
         terminal: &TerminalState,
         attach_idle_ms: u64,
@@ -87,20 +88,19 @@ impl TaskTerminal {
         Record::Terminal(TerminalEvent::Opened { at: clock::monotonic_now(), holder })
     }
 
-    /// Returns the descriptor that becomes readable when the holder has ended; `None` if there is
-    /// no holder.
+    /// Returns the descriptor that becomes readable when the holder exits; `None` without a holder.
     pub(crate) fn holder_source(&self) -> Option<BorrowedFd<'_>> {
         self.holder.as_ref().map(|holder| holder.as_fd())
     }
 
-    /// Forgets the holder if it has ended, so that [`Self::holder_source`] reports its end only
+    /// Removes a holder that has exited, so that [`Self::holder_source`] reports its exit only
     /// once.
     pub(crate) fn forget_ended_holder(&mut self) {
         self.holder = self.holder.take().filter(|holder| !holder.is_dead());
     }
 
-    /// Starts another holder if this one was killed, at most [`MAX_REPLACEMENTS`] times. Returns
-    /// the record that names it; `None` if none was started.
+    /// Replaces a holder that was killed, at most [`MAX_REPLACEMENTS`] times. Returns the record
+    /// that names the new holder; `None` if none was started.
     pub(crate) fn replace_ended_holder(&mut self, runtime_dir: BorrowedFd<'_>) -> Option<Record> {
         self.forget_ended_holder();
         if self.holder.is_some() || self.replacements == MAX_REPLACEMENTS {
@@ -118,12 +118,13 @@ impl TaskTerminal {
         Ok(TerminalOutput::new(master, inspect_process::open_target(&self.slave), times))
     }
 
-    /// Returns the side of the programs, which the leader inherits.
+    /// Returns the slave side, which the leader inherits.
     pub(crate) fn slave(&self) -> BorrowedFd<'_> {
         self.slave.as_fd()
     }
 
-    /// Returns when a person's lease of the terminal ends, unless the person types again.
+    /// Returns the time at which a person's lease of the terminal ends, unless the person types
+    /// again.
     pub(crate) fn wake_at(&self) -> Option<MonotonicMs> {
         self.lease.ends_at()
     }
@@ -133,7 +134,7 @@ impl TaskTerminal {
         pty::echo_modes(&self.master)
     }
 
-    /// Returns whether typed input is left that no program has read.
+    /// Returns whether the terminal contains typed input that no program has read.
     pub(crate) fn has_unread_input(&self) -> bool {
         pty::unread_input(&self.slave).is_ok_and(|bytes| bytes > 0)
     }
@@ -154,14 +155,14 @@ impl TaskTerminal {
     }
 }
 
-/// Sends a signal to the holder of a terminal, if it lives.
+/// Sends a signal to the holder of a terminal, if it is alive.
 fn signal_holder(holder: Option<&PidFd>, signal: Signal) {
     if let Some(holder) = holder {
         let _already_ended = holder.send_signal(signal);
     }
 }
 
-/// Starts the holder of a terminal. Without a holder the task has its terminal all the same, but
+/// Starts the holder of a terminal. Without a holder, the task still has its terminal, but
 /// loses it if this shim is killed.
 fn start_holder(runtime_dir: BorrowedFd<'_>, master: &OwnedFd) -> Option<PidFd> {
     let fifo = file::open_at(runtime_dir, OUTPUT_FIFO, file::OpenMode::Read).ok()?;

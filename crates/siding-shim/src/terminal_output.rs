@@ -9,26 +9,27 @@ use siding_core::sys::pty::{self, EchoModes};
 use siding_core::sys::{clock, file, pipe};
 use siding_model::terminal::{QueryScanner, TerminalQuery};
 
-/// Most bytes that are moved in one step: the largest size of the FIFO while data flows.
+/// Maximum number of bytes that are moved in one step: the largest size of the FIFO while data
+/// flows.
 const MAX_STEP_BYTES: usize = 256 << 10;
 /// Size of the buffer through which output is copied if the kernel cannot move it. The line
-/// discipline passes at most as many bytes in one read.
+/// discipline returns at most this number of bytes in one read.
 const COPY_BYTES: usize = 4096;
-/// Maximum number of queries that are answered together. A program waits for the reply to its query,
-/// so more of them are no questions, but the content of a file for example.
+/// Maximum number of queries that are answered together. A program waits for the reply to its
+/// query, so a larger number is not a set of queries, but for example the content of a file.
 const MAX_QUERIES: usize = 16;
 
 /// The master of a task's terminal, from which the output is moved into the output FIFO.
 #[derive(Debug)]
 pub(crate) struct TerminalOutput {
     master: OwnedFd,
-    /// The identity of the side of the programs; `None` if it could not be read.
+    /// The identity of the slave side; `None` if it could not be read.
     pub(crate) slave: Option<FdTarget>,
-    /// Whether no process has the terminal open any longer, and its last output was moved. The
+    /// Whether no process has the terminal open and its last output has been moved. The
     /// master then stays readable forever, so it is no longer polled.
     is_hung_up: bool,
     scanner: QueryScanner,
-    /// The queries that were not answered yet, each with the offset after it.
+    /// The unanswered queries, each with the offset after it.
     queries: Vec<(TerminalQuery, u64)>,
     /// The times at which the output was stored; `None` if their file could not be opened.
     times: Option<OutputTimesWriter>,
@@ -44,12 +45,12 @@ impl TerminalOutput {
         Self { master, slave, is_hung_up: false, scanner, queries, times }
     }
 
-    /// Returns the descriptor to poll for output; `None` if none can follow.
+    /// Returns the descriptor to poll for output; `None` if no further output is possible.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         (!self.is_hung_up).then(|| self.master.as_fd())
     }
 
-    /// Returns whether the terminal passes on whole lines and does not echo them, as programs
+    /// Returns whether the terminal delivers whole lines without echo, as programs
     /// request for a secret.
     pub(crate) fn asks_for_secret(&self) -> bool {
         self.echo_modes().is_some_and(|modes| modes.is_canonical && !modes.echoes)
@@ -60,7 +61,7 @@ impl TerminalOutput {
         pty::echo_modes(&self.master).ok()
     }
 
-    /// Moves output into the FIFO, as much as fits.
+    /// Moves output into the FIFO, up to the free space there.
     pub(crate) fn fill(&mut self, fifo: &OwnedFd) {
         if self.is_hung_up {
             return;
@@ -74,7 +75,7 @@ impl TerminalOutput {
         }
     }
 
-    /// Copies output into the FIFO through the memory of this process, where a kill of the shim
+    /// Copies output into the FIFO through the memory of this process. A kill of the shim
     /// between the read and the write loses at most one buffer.
     fn copy(&mut self, fifo: &OwnedFd) {
         let is_quiet = pipe::buffered_bytes(fifo).is_ok_and(|buffered| buffered == 0);
@@ -92,7 +93,7 @@ impl TerminalOutput {
         }
     }
 
-    /// Searches output that was stored, and begins at the offset `from`, for queries.
+    /// Searches stored output, which begins at the offset `from`, for queries.
     pub(crate) fn scan(&mut self, from: u64, bytes: &[u8]) {
         let queries = &mut self.queries;
         self.scanner.scan(bytes, from, &mut |query, offset| {
@@ -102,7 +103,7 @@ impl TerminalOutput {
         });
     }
 
-    /// Records that the output from an offset on has just been stored.
+    /// Records the present time for the stored output from an offset on.
     pub(crate) fn record_time(&mut self, offset: u64) {
         if let Some(times) = &mut self.times {
             // Without the entry, for example on a full disk, a recording shows the output earlier.
@@ -116,8 +117,8 @@ impl TerminalOutput {
     }
 }
 
-/// Returns whether the error of a read means that the last process has closed the terminal and its
-/// output was read. Any other error may be over at the next attempt.
+/// Returns whether a read error means that every process has closed the terminal and all output was
+/// read. Any other error may be temporary.
 fn is_hang_up(error: &io::Error) -> bool {
     const EIO: i32 = 5;
     error.raw_os_error() == Some(EIO)

@@ -225,8 +225,8 @@ impl TreeKill {
             let held = match PidFd::open_if_alive(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
-                // For example, no descriptor is free: the process may live, and must not be taken
-                // for dead.
+                // For example, no descriptor is free: the process may be alive, and must not be
+                // treated as dead.
                 Err(_) => None,
             };
             alive.processes.push(process);
@@ -268,7 +268,8 @@ impl TreeKill {
         true
     }
 
-    /// Returns why the kill ended without a proof that no process is left; `None` if it did not.
+    /// Returns the reason why the kill ended without a proof that no process is left; `None` if the
+    /// kill did not give up.
     pub(crate) const fn missing_proof(&self) -> Option<&'static str> {
         if !self.gave_up {
             None
@@ -348,8 +349,8 @@ fn describe_survivor(process: ProcRef, killed_ms: u64) -> Survivor {
     Survivor { pid, command: tree::command_for_report(pid), uid, why }
 }
 
-/// Returns the reason why user `own` could not signal a process of user `uid`, which is `None` if
-/// `/proc` does not show it.
+/// Returns the reason why user `own` could not signal a process of user `uid`. `uid` is `None` if
+/// `/proc` does not show the process's user.
 fn format_send_error(error: &io::Error, uid: Option<u32>, own: u32) -> String {
     match uid {
         Some(uid) if uid != own && error.kind() == io::ErrorKind::PermissionDenied => {

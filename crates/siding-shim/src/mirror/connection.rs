@@ -1,5 +1,5 @@
 //! The connection of a mirror: starts ssh, passes the messages to the state machine, and carries
-//! out its actions. For a cluster whose commands are on this machine, siding runs in the place of
+//! out its actions. For a cluster whose commands are on this machine, siding runs in place of
 //! ssh.
 
 use std::io;
@@ -19,29 +19,29 @@ use super::Mirror;
 use super::link::RemoteLink;
 use crate::failpoints;
 
-/// The first and the longest pause between two attempts to connect, in milliseconds.
+/// First and longest pause between two attempts to connect, in milliseconds.
 const RETRY_PAUSE_MS: (u64, u64) = (500, 60_000);
-/// The divisor of the capacity of the pipe to ssh that gives the part for input.
+/// Input may fill the capacity of the pipe to ssh divided by this number.
 const INPUT_SHARE: usize = 4;
 
 /// The running ssh, or the pause before the next attempt.
 #[derive(Debug)]
 pub(super) struct MirrorConnection {
     executor: RemoteExecutor,
-    /// The program to copy, unless the executor names an installed one.
+    /// The siding program to copy; `None` if the executor names an installed one.
     copy: Option<ProgramCopy>,
     link: Option<(RemoteLink, Purpose)>,
     /// The ssh that the next attempt to connect uses, if it was started in advance.
     started_link: Option<StartedLink>,
-    /// Schedules the attempts to connect.
+    /// The schedule of the attempts to connect.
     backoff: CheckBackoff,
 }
 
-/// The result of starting ssh, which has not received a request.
+/// The result of starting ssh, to which no request has been sent.
 #[derive(Debug)]
 struct StartedLink {
     link: io::Result<RemoteLink>,
-    /// Whether another task had opened a connection before.
+    /// Whether another task had already opened a connection.
     is_shared: bool,
 }
 
@@ -58,15 +58,15 @@ impl MirrorConnection {
         Self { executor, copy, link: None, started_link: None, backoff: new_backoff() }
     }
 
-    /// Starts ssh for the first attempt to connect, so that it connects while the task is recorded.
-    /// `root` is the state directory.
+    /// Starts ssh for the first attempt to connect, so that ssh connects while the task is being
+    /// recorded. `root` is the state directory.
     pub(super) fn start_in_advance(&mut self, root: &StateDir) {
         self.started_link = Some(self.start_link(root));
     }
 
     fn start_link(&self, root: &StateDir) -> StartedLink {
         let Self { executor, copy, .. } = self;
-        // ssh may create the shared connection, so this check comes first.
+        // This check must come first, because ssh may create the shared connection.
         let is_shared = ssh::has_shared_connection(executor);
         let mut command = match executor.destination {
             Some(_) => ssh::serve_command(executor, copy.as_ref()),
@@ -113,7 +113,7 @@ const fn new_backoff() -> CheckBackoff {
 }
 
 impl Mirror {
-    /// Takes a step of the state machine, and carries out its actions.
+    /// Advances the state machine by one event, and carries out the resulting actions.
     pub(super) fn step(
         &mut self,
         step: impl FnOnce(&mut MirrorMachine, MirrorContext<'_>) -> Vec<MirrorAction>,
@@ -129,7 +129,7 @@ impl Mirror {
         self.carry_out(actions);
     }
 
-    /// Connects if an attempt is due, unless an earlier copy of files must end first.
+    /// Connects if an attempt is due and no earlier copy of files is still running.
     pub(super) fn connect_if_due(&mut self, now: MonotonicMs) {
         if self.connection.wake_at().is_some_and(|at| at <= now) {
             self.connection.backoff.record_check(now, now);
@@ -199,7 +199,7 @@ impl Mirror {
     fn install(&mut self) {
         self.connection.link = None;
         let MirrorConnection { executor, copy, .. } = &self.connection;
-        // The action is returned only for an executor that names no installed program.
+        // This action occurs only for an executor that names no installed program.
         let Some(copy) = copy else { return };
         let started = ProgramCopy::open().and_then(|program| {
             let mut command = ssh::install_command(executor, copy);
@@ -225,7 +225,7 @@ impl Mirror {
         }
     }
 
-    /// Handles the messages that were received, until output cannot be stored.
+    /// Handles the received messages, until output cannot be stored.
     pub(super) fn handle_messages(&mut self) {
         while self.task.is_live() && self.unstored.is_none() {
             let Some((link, _)) = &mut self.connection.link else { return };

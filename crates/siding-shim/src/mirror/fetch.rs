@@ -1,10 +1,10 @@
 //! The rsync process of a mirror, which copies files back when the command has ended.
 //!
-//! rsync consists of several processes here: one that the mirror starts, its receiver, which writes
-//! the files, and ssh. When the mirror is killed, the kernel sends SIGTERM to the first one, which
-//! then ends the others, within about half a second. All of them except ssh hold the lock of the
-//! task's copies: the next mirror connects, and so receives the end of the command and starts
-//! another copy, only when they have ended.
+//! rsync consists of several processes here: the one that the mirror starts, its receiver, which
+//! writes the files, and ssh. When the mirror is killed, the kernel sends SIGTERM to the first one,
+//! which terminates the others within about half a second. All of them except ssh hold the lock of
+//! the task's copies. The next mirror connects only when they have exited, and only then receives
+//! the end of the command and starts another copy.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -25,11 +25,11 @@ use siding_model::signal::Signal;
 
 use super::Mirror;
 
-/// Number of bytes of the messages that are kept.
+/// Maximum number of bytes of rsync's messages that are kept.
 const MAX_MESSAGE_BYTES: usize = 4096;
 /// Time in which rsync removes its temporary file after a SIGTERM, in milliseconds.
 const EXIT_TIMEOUT_MS: u64 = 1_000;
-/// Pause before the next attempt to start a copy, in milliseconds, while an earlier rsync ends.
+/// Pause between two attempts to start a copy while an earlier rsync exits, in milliseconds.
 const LOCK_RETRY_MS: u64 = 500;
 
 /// A path whose copy waits for the end of an earlier rsync of the task.
@@ -46,25 +46,25 @@ impl WaitingFetch {
     }
 }
 
-/// Acquires the lock of the copies of a task, for the rsync that this process starts next. `None`
-/// if a process of an earlier rsync holds it.
+/// Acquires the lock of a task's copies for the rsync that this process starts next. Returns `None`
+/// if a process of an earlier rsync holds the lock.
 fn lock_copies(task: &TaskDir) -> io::Result<Option<OwnedFd>> {
     let lock = file::open_or_create(task.endpoint_dir()?, task_files::FETCH_LOCK_FILE)?;
     if !file::try_lock_exclusive(&lock)? {
         return Ok(None);
     }
-    // The processes of rsync inherit the descriptor, and thereby the lock. ssh closes it, so that
-    // the shared connection, which may stay open, does not hold the lock.
+    // The processes of rsync inherit the descriptor, and thereby the lock. ssh closes the
+    // descriptor, so that the shared connection, which may stay open, does not hold the lock.
     descriptor::set_close_on_exec(&lock, false)?;
     Ok(Some(lock))
 }
 
-/// Returns whether a process of an earlier rsync holds the lock.
+/// Returns whether a process of an earlier rsync holds the lock of the task's copies.
 fn is_locked(task: &TaskDir) -> bool {
     lock_copies(task).is_ok_and(|lock| lock.is_none())
 }
 
-/// A running rsync. Dropping the value ends rsync.
+/// A running rsync. Dropping the value terminates rsync.
 #[derive(Debug)]
 pub(super) struct FetchProcess {
     rsync: Child,
@@ -73,17 +73,17 @@ pub(super) struct FetchProcess {
     /// The pipe of the lines about links that are not copied.
     stdout: Option<OwnedFd>,
     links: SkippedLinkReader,
-    /// The pipe of the messages. It may stay open after the end of rsync, because ssh may leave a
-    /// shared connection behind that holds it.
+    /// The pipe of the messages. It may stay open after rsync has exited, because ssh may leave
+    /// behind a shared connection that holds the pipe.
     stderr: Option<OwnedFd>,
-    /// The end of the messages.
+    /// The last part of the messages.
     messages: Vec<u8>,
 }
 
 impl FetchProcess {
     /// Starts rsync. The command must have pipes as its standard output and standard error.
     fn start(command: &mut Command) -> io::Result<Self> {
-        // A blocked SIGTERM would not end rsync.
+        // rsync would inherit a blocked SIGTERM, which could not terminate it.
         signals::unblock_in_child(command);
         signals::terminate_child_with_thread(command);
         command.process_group(0);
@@ -111,21 +111,22 @@ impl FetchProcess {
 
     /// Receives messages. Returns the exit status once rsync has exited.
     fn receive(&mut self) -> Option<io::Result<ExitStatus>> {
-        // Everything that rsync has written is in the pipes when it has exited.
+        // When rsync has exited, all its messages are in the pipes.
         let has_exited = self.end.is_dead();
         while self.receive_message() && has_exited {}
         while self.receive_links() && has_exited {}
         has_exited.then(|| self.reap())
     }
 
-    /// Ends rsync unless it has exited. An rsync that is killed cannot end its receiver, so the
-    /// whole group is killed then. An rsync that has exited has ended its processes itself, and
-    /// what is left of the group may belong to a shared connection, such as the `ProxyCommand` of
+    /// Terminates rsync unless it has exited. A killed rsync cannot terminate its receiver, so the
+    /// whole group is killed. An rsync that exits has already terminated its processes; the rest of
+    /// the group may belong to a shared connection, such as the `ProxyCommand` of
     /// ssh.
     fn reap(&mut self) -> io::Result<ExitStatus> {
         let has_exited = matches!(self.end.exit_status(), Some(LeaderEnd::Exited { .. }));
         if !self.is_reaped && !has_exited {
-            // The number of the group is not reused before rsync, its leader, is reaped.
+            // The kernel does not reuse the number of the group before rsync, its leader, is
+            // reaped.
             let group = i32::try_from(self.rsync.id()).unwrap_or(0);
             let _already_ended = signals::send_to_group(group, Signal::KILL);
         }
@@ -133,7 +134,7 @@ impl FetchProcess {
         self.rsync.wait()
     }
 
-    /// Receives a part of the messages. Returns false if none has arrived.
+    /// Reads a part of the messages. Returns false if none has arrived.
     fn receive_message(&mut self) -> bool {
         let mut bytes = [0; MAX_MESSAGE_BYTES];
         let count = receive_from(&mut self.stderr, &mut bytes);
@@ -143,7 +144,7 @@ impl FetchProcess {
         count > 0
     }
 
-    /// Receives a part of the lines about links. Returns false if none has arrived.
+    /// Reads a part of the lines about links. Returns false if none has arrived.
     fn receive_links(&mut self) -> bool {
         let mut bytes = [0; MAX_MESSAGE_BYTES];
         let count = receive_from(&mut self.stdout, &mut bytes);
@@ -152,7 +153,8 @@ impl FetchProcess {
     }
 }
 
-/// Receives bytes that have arrived in a pipe, and closes it at its end. Returns their number.
+/// Reads the available bytes of a pipe, and closes the pipe at its end. Returns the number of
+/// bytes.
 fn receive_from(pipe: &mut Option<OwnedFd>, bytes: &mut [u8]) -> usize {
     let is_readable = |fd: &&OwnedFd| poll::is_readable(fd.as_fd());
     let Some(fd) = pipe.as_ref().filter(is_readable) else { return 0 };
@@ -174,7 +176,7 @@ impl Drop for FetchProcess {
 }
 
 impl Mirror {
-    /// Starts to copy a path to this machine, or waits until this is possible.
+    /// Starts to copy a path to this machine, or defers the copy until an earlier one has ended.
     pub(super) fn start_fetch(&mut self, path: String) {
         let started = match lock_copies(self.task.dir()) {
             Ok(Some(lock)) => self.start_rsync(&path, lock),
@@ -191,21 +193,22 @@ impl Mirror {
         }
     }
 
-    /// Returns whether a copy that a killed mirror has started may still write files. The end of
-    /// the task must not be received before, because a stop records it without another copy.
+    /// Returns whether a copy that a killed mirror started may still write files. The end of the
+    /// task must be received only after that copy, because a stop records the end without another
+    /// copy.
     pub(super) fn has_earlier_copy(&self) -> bool {
         let is_first = self.fetch.is_none() && self.waiting_fetch.is_none();
         is_first && self.task.spec().fetch.is_some() && is_locked(self.task.dir())
     }
 
-    /// Tries again to start a copy that waits.
+    /// Tries again to start a deferred copy.
     pub(super) fn start_waiting_fetch(&mut self, now: MonotonicMs) {
         if let Some(waiting) = self.waiting_fetch.take_if(|waiting| waiting.retry_at <= now) {
             self.start_fetch(waiting.path);
         }
     }
 
-    /// Ends the present copy, or the wait for its start.
+    /// Terminates the running copy, or cancels the deferred one.
     pub(super) fn cancel_fetch(&mut self) {
         self.fetch = None;
         self.waiting_fetch = None;
@@ -218,7 +221,7 @@ impl Mirror {
         let directories = (Path::new(directory), spec.cwd.as_str());
         let started = rsync::fetch_command(self.connection.executor(), directories, path)
             .and_then(|mut command| FetchProcess::start(&mut command));
-        // From here on, only the processes of rsync hold it.
+        // From here on, only the processes of rsync hold the lock.
         drop(lock);
         started.map_err(|error| {
             if Path::new(directory).is_dir() {
@@ -229,7 +232,7 @@ impl Mirror {
         })
     }
 
-    /// Receives messages of rsync, or its end.
+    /// Reads messages of rsync, or handles its exit.
     pub(super) fn on_fetch_readable(&mut self) {
         let Some(process) = &mut self.fetch else { return };
         let Some(status) = process.receive() else { return };
@@ -251,8 +254,8 @@ impl Mirror {
         }
     }
 
-    /// Appends lines to the output that ends at `at`, on a new line, and carries out the actions
-    /// that follow. While output cannot be stored, all of them are deferred.
+    /// Appends lines, starting on a new line, to the output, which ends at `at`, and carries out
+    /// the actions that follow. While output cannot be stored, all these actions are deferred.
     pub(super) fn append_output(&mut self, (at, text): (u64, String), rest: Vec<MirrorAction>) {
         if self.unstored.is_some() {
             let append = MirrorAction::AppendOutput { at, text };
@@ -264,7 +267,8 @@ impl Mirror {
         let earlier = self.task.state().remote.as_ref();
         let earlier = earlier.map_or(0, |remote| remote.earlier_output_bytes);
         if let Some(before) = at.saturating_add(earlier).checked_sub(1) {
-            // A byte that was released reads as zero, and one line break too many does no harm.
+            // A released byte reads as zero, and then causes a superfluous line break, which does
+            // no harm.
             let _best_effort = file::read_at(self.output.fd(), &mut last, before);
         }
         let start = if last == *b"\n" { "" } else { "\n" };
@@ -281,8 +285,8 @@ impl Mirror {
         }
     }
 
-    /// Replaces the size of the output in the summary of the remote machine, which counts neither
-    /// the lines about files and links that were not copied nor the output of interrupted attempts.
+    /// Corrects the size of the output in the summary of the remote machine. That size excludes the
+    /// lines about files and links that were not copied, and the output of interrupted attempts.
     pub(super) fn with_own_totals(&self, mut records: Vec<Record>) -> Vec<Record> {
         let remote = self.task.state().remote.as_ref();
         let is_own = remote.is_some_and(|remote| {
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn the_end_is_noticed_while_another_process_keeps_the_pipe() {
-        // As the shared connection of ssh, the other process has a session of its own.
+        // Like the shared connection of ssh, the other process has a session of its own.
         let mut process = start(
             "echo message >&2; pid=$(setsid sh -c 'echo $$; exec sleep 60 >/dev/null' &); \
              echo $pid >&2; exit 23",
@@ -367,7 +371,7 @@ mod tests {
         assert!(wait_for_end(&mut process).code().is_none());
         let text = String::from_utf8(process.messages.clone()).expect("UTF-8");
         let receiver: i32 = text.trim().parse().expect("a pid");
-        // The kernel ends the process a moment after the signal, and then init reaps it.
+        // The kernel terminates the process shortly after the signal, and then init reaps it.
         if let Ok(receiver) = PidFd::open_pid(receiver) {
             let ended = poll::wait_readable(&[receiver.as_fd()], Some(10_000));
             assert!(ended.is_ok() && receiver.is_dead());
@@ -388,7 +392,7 @@ mod tests {
         drop(lock);
         assert!(lock_copies(&open()).expect("own directory").is_none());
         drop(process);
-        // A process of another test that was started meanwhile may have the descriptor until its
+        // A process that another test forks at this moment may hold the descriptor until its
         // exec.
         while lock_copies(&open()).expect("own directory").is_none() {
             std::thread::sleep(std::time::Duration::from_millis(10));

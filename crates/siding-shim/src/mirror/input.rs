@@ -22,7 +22,7 @@ use super::Mirror;
 #[derive(Debug)]
 pub(super) struct MirrorInput {
     sender: InputSender,
-    /// `None` after the end, and once the remote task reads nothing more.
+    /// `None` after the end of the input, or after the remote task has closed its input.
     source: Option<InputSource>,
     /// The mirror's write end of the FIFO, which keeps the input open for `siding input`; `None` if
     /// the input is not a FIFO, or a client has closed it.
@@ -36,16 +36,16 @@ struct InputSource {
     read_mode: ReadMode,
 }
 
-/// How a source is read without waiting. poll(2) alone is not enough for a source that other
-/// processes read too: one of them may take the bytes before this process reads them, and a mirror
-/// that waits for more would handle no stop and no broken connection.
+/// The method that reads a source without waiting. poll(2) alone is not enough for a source that
+/// other processes also read: one of them may take the bytes first. A mirror that then blocked in
+/// the read would handle neither a stop nor a broken connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReadMode {
     /// The descriptor is non-blocking, and no other process shares its open file description.
     NonBlocking,
     /// recv(2) with `MSG_DONTWAIT`.
     Socket,
-    /// read(2) after poll(2): for files, which always have bytes or an end, and for what cannot be
+    /// read(2) after poll(2): for files, whose reads never block, and for sources that cannot be
     /// opened again.
     Polled,
 }
@@ -74,9 +74,9 @@ impl MirrorInput {
         Ok(Some(Self { sender: InputSender::default(), source: Some(source), keepalive }))
     }
 
-    /// Prepares the input for a mirror that took over: the killed one had the only descriptor of
-    /// the source, and bytes in its memory. The FIFO is removed, so that later writers fail.
-    /// `is_loss_recorded` tells whether an earlier takeover has recorded the loss.
+    /// Prepares the input for a mirror after a takeover: the killed mirror held the only descriptor
+    /// of the source, and unsent bytes in its memory. The FIFO is removed, so that later writers
+    /// fail. `is_loss_recorded`: whether an earlier takeover has recorded the loss.
     pub(super) fn take_over(
         mode: StdinMode,
         is_loss_recorded: bool,
@@ -92,17 +92,17 @@ impl MirrorInput {
         }
     }
 
-    /// Returns the descriptor to poll; `None` while nothing may be read.
+    /// Returns the descriptor to poll; `None` while the window is full or the source is closed.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         let source = self.source.as_ref().filter(|_| self.sender.free_bytes() > 0)?;
         Some(source.fd.as_fd())
     }
 
-    /// Reads the bytes that are available, up to the space of the window.
+    /// Reads the available bytes, up to the free space in the window.
     fn read(&mut self) {
         while let Some(source) = &self.source {
             let mut buffer = vec![0; self.sender.free_bytes().min(MAX_INPUT_MESSAGE_BYTES)];
-            // A read into an empty buffer would look like the end.
+            // A read into an empty buffer would look like the end of the input.
             if buffer.is_empty() {
                 return;
             }
@@ -122,7 +122,7 @@ impl MirrorInput {
         }
     }
 
-    /// Closes the source if the remote task reads nothing more: writers then fail with `EPIPE`.
+    /// Closes the source if the remote task has closed its input: writers then fail with `EPIPE`.
     fn close_if_unread(&mut self) {
         if self.sender.is_closed() {
             self.source = None;
@@ -140,7 +140,8 @@ impl InputSource {
             return Self { fd, read_mode: ReadMode::Socket };
         }
         // O_NONBLOCK belongs to the open file description, which the caller shares, so a pipe or
-        // terminal is opened again. A file is not: it would be read from its start.
+        // terminal is opened again. A file is not opened again, because it would be read from its
+        // start.
         if kind == Some(TargetKind::Fifo) || fd.is_terminal() {
             let path = format!("/proc/self/fd/{raw}");
             // `/dev/tty` itself cannot be opened, because the mirror has no controlling terminal.
@@ -151,7 +152,7 @@ impl InputSource {
         Self { fd, read_mode: ReadMode::Polled }
     }
 
-    /// Reads without waiting. `None` if no bytes have arrived.
+    /// Reads without waiting. Returns `None` if no bytes have arrived.
     fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         let result = match self.read_mode {
             ReadMode::Polled if !poll::is_readable(self.fd.as_fd()) => return Ok(None),
@@ -170,7 +171,7 @@ impl InputSource {
 }
 
 impl Mirror {
-    /// Reads the input, and sends as much as may be in transit.
+    /// Reads the input and sends it, up to the limit of bytes in transit.
     pub(super) fn pump_input(&mut self) {
         while let Some(action) = self.next_input_action() {
             let is_sent = match action {
@@ -198,7 +199,7 @@ impl Mirror {
         input.sender.next_action()
     }
 
-    /// Handles the position of the remote machine.
+    /// Handles the position up to which the remote machine has accepted input.
     pub(super) fn on_input_position(&mut self, position: InputPosition) {
         let max_bytes = self.connection.max_sent_input();
         if let Some(input) = &mut self.input {
@@ -210,7 +211,7 @@ impl Mirror {
         self.pump_input();
     }
 
-    /// Handles the end of the connection: the bytes that were not accepted are sent again.
+    /// Handles the end of the connection: bytes that were not accepted must be sent again.
     pub(super) fn on_input_disconnected(&mut self) {
         if let Some(input) = &mut self.input {
             input.sender.on_disconnected();
@@ -222,8 +223,8 @@ impl Mirror {
         self.input.as_mut().and_then(|input| input.keepalive.take()).is_some()
     }
 
-    /// Passes on that a client wrote to the input or closed it, which the remote shim records with
-    /// the name of the client. The bytes do not depend on this message.
+    /// Reports to the remote shim that a client wrote to the input or closed it; the remote shim
+    /// records this with the name of the client. The bytes do not depend on this message.
     pub(super) fn notify_input(&mut self, by: Option<String>) {
         let action = self.machine.forward(ShimRequest::InputWritten { by }, None);
         self.carry_out(action.into_iter().collect());
@@ -281,7 +282,7 @@ mod tests {
         let source = InputSource::from_inherited(socket.into());
         assert_eq!(source.read_mode, ReadMode::Socket);
         let mut bytes = [0; 8];
-        // poll(2) does not decide: another process may have read what it reported.
+        // The result of poll(2) is not enough: another process may have read the bytes since.
         assert_eq!(source.read(&mut bytes).expect("a socket"), None);
         writer.write_all(b"text").expect("a socket has space");
         assert_eq!(source.read(&mut bytes).expect("a socket"), Some(4));

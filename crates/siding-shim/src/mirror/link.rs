@@ -12,14 +12,14 @@ use siding_model::remote::{MessageDecoder, ReceivedMessage, RemoteRequest, Unrea
 /// Size of the pipe to ssh, in bytes: the largest that an ordinary user can create by default. The
 /// first request is written before ssh reads it, and must fit.
 pub(super) const REQUEST_PIPE_BYTES: usize = 1 << 20;
-/// Number of bytes that one step receives.
+/// Maximum number of bytes that one read receives.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// Number of bytes of the standard error that are kept.
+/// Maximum number of bytes of the standard error that are kept.
 const MAX_ERROR_BYTES: usize = 4096;
 /// Time in which ssh exits after it has closed its output, in milliseconds.
 const EXIT_TIMEOUT_MS: u64 = 1_000;
 
-/// A running ssh. Dropping the value ends ssh.
+/// A running ssh. Dropping the value terminates ssh.
 #[derive(Debug)]
 pub(super) struct RemoteLink {
     ssh: Child,
@@ -28,14 +28,14 @@ pub(super) struct RemoteLink {
     stdout: OwnedFd,
     stderr: Option<OwnedFd>,
     decoder: MessageDecoder,
-    /// The end of the standard error.
+    /// The last part of the standard error.
     errors: Vec<u8>,
 }
 
 impl RemoteLink {
     /// Starts ssh. The command must have pipes as its standard output and standard error.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        // A `ProxyCommand` of ssh could not be terminated otherwise.
+        // A `ProxyCommand` of ssh that inherited blocked signals could not be terminated.
         signals::unblock_in_child(command);
         let mut ssh = command.spawn().map_err(|error| {
             io::Error::new(error.kind(), format!("could not start `ssh`: {error}"))
@@ -90,7 +90,7 @@ impl RemoteLink {
         Ok(())
     }
 
-    /// Receives the bytes that have arrived. Returns false at the end of ssh's output.
+    /// Reads the available bytes. Returns false at the end of ssh's output.
     pub(super) fn receive(&mut self) -> io::Result<bool> {
         if !poll::is_readable(self.stdout.as_fd()) {
             return Ok(true);
@@ -106,7 +106,7 @@ impl RemoteLink {
         self.decoder.next_message()
     }
 
-    /// Receives the part of the standard error that has arrived.
+    /// Reads the available part of the standard error.
     pub(super) fn receive_errors(&mut self) {
         let is_readable = |stderr: &&OwnedFd| poll::is_readable(stderr.as_fd());
         let Some(stderr) = self.stderr.as_ref().filter(is_readable) else { return };
@@ -120,8 +120,8 @@ impl RemoteLink {
         self.errors.drain(..excess);
     }
 
-    /// Ends an ssh that has closed its output. Returns its exit status, and its last message on the
-    /// standard error, if any.
+    /// Waits for an ssh that has closed its output, and terminates it after a time limit. Returns
+    /// its exit status, and its last message on the standard error, if any.
     pub(super) fn close(mut self) -> (Option<ExitStatus>, Option<String>) {
         self.stdin = None;
         // A kill before the exit would replace the exit status.
@@ -135,13 +135,13 @@ impl RemoteLink {
         (status, ssh::last_message(&self.errors))
     }
 
-    /// Ends ssh unless it has exited.
+    /// Terminates ssh unless it has exited.
     fn end(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.ssh.try_wait() {
             return Some(status);
         }
         let _already_ended = self.ssh.kill();
-        // SIGKILL ends ssh within a moment, even on a stalled connection.
+        // SIGKILL terminates ssh promptly, even on a stalled connection.
         self.ssh.wait().ok()
     }
 }
@@ -196,6 +196,6 @@ mod tests {
         link.send(&request, &[]).expect("it fits");
         let error = link.send(&request, &[]).expect_err("the pipe is full");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        // Dropping the link ends `sleep`.
+        // Dropping the link terminates `sleep`.
     }
 }

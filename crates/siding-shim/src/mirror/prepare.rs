@@ -30,7 +30,7 @@ use crate::output_file::OutputFile;
 use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
 use crate::task_record::TaskRecord;
 
-/// Records a new task, whose mirror then sends it to the remote machine. If the task cannot be
+/// Records a new task, which the mirror then sends to the remote machine. If the task cannot be
 /// recorded, reports the error to the starter.
 pub(crate) fn start(
     id: TaskId,
@@ -61,7 +61,7 @@ fn prepare(id: TaskId, shim: Shim, mut handed: ShimFds) -> Result<Mirror, StartE
     failpoints::arm_from_task_environment(&environment);
     let unsent = unsent_task(&spec, &environment);
     check_request_size(&unsent).map_err(failed_to("send the command"))?;
-    // Dropping the connection ends ssh if the task cannot be recorded.
+    // If the task cannot be recorded, dropping the connection terminates ssh.
     let mut connection = new_connection(&spec, &dirs.root)?;
     connection.start_in_advance(&dirs.root);
     let accepted = AcceptedTask {
@@ -116,15 +116,15 @@ fn check_request_size(unsent: &UnsentTask) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a task as it is sent to the remote machine. `variables` are those of the command, as
-/// `NAME=value`.
+/// Returns a task in the form that is sent to the remote machine. `variables` are the environment
+/// of the command, as `NAME=value`.
 fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
     let spec = TaskSpec {
         executor: None,
-        // The paths are those of this machine, and the mirror copies them.
+        // The paths are on this machine, and the mirror copies the files.
         fetch: None,
         sent_by: Some(sender(local.executor.as_deref())),
-        // The mirror has the session, and requests the stop when the session ends.
+        // The session exists only here; the mirror requests the stop when the session ends.
         session_id: SessionId::implicit(),
         keep: true,
         parent_task: None,
@@ -139,7 +139,7 @@ fn unsent_task(local: &TaskSpec, variables: &[CString]) -> UnsentTask {
     UnsentTask { spec, variables: variables.iter().filter_map(split).collect() }
 }
 
-/// Returns the mode of the remote input, to which siding there writes the bytes of the mirror.
+/// Returns the mode of the remote input, into which the remote siding writes the mirror's bytes.
 const fn remote_stdin(local: StdinMode) -> StdinMode {
     match local {
         StdinMode::Null => StdinMode::Null,
@@ -148,7 +148,7 @@ const fn remote_stdin(local: StdinMode) -> StdinMode {
     }
 }
 
-/// Returns the user and the machine that send a task.
+/// Returns the names of the user and the machine that send a task.
 fn sender(executor: Option<&RemoteExecutor>) -> String {
     let variables = executor.map(|executor| executor.ssh_variables.as_slice()).unwrap_or_default();
     let user = ["LOGNAME", "USER"].iter().find_map(|wanted| {
@@ -158,7 +158,7 @@ fn sender(executor: Option<&RemoteExecutor>) -> String {
     format!("{user}@{}", system_info::hostname())
 }
 
-/// Takes a mirror over from a shim that was killed, and notifies the starter once the takeover is
+/// Takes a task over from a killed mirror, and notifies the starter once the takeover is
 /// recorded.
 pub(crate) fn take_over(
     id: TaskId,
@@ -186,7 +186,7 @@ fn resume(
         .map_err(|error| failed_to("read the journal")(io::Error::other(error)))?;
     let mut journal = JournalFile::resume(dir, &replayed).map_err(failed_to("open the journal"))?;
     let mut state = replayed.state;
-    // A file that was removed is created again.
+    // A removed file is created again.
     let output = file::open_or_create(dir, task_files::OUTPUT_FILE)
         .and_then(|fd| OutputFile::new(fd, state.spec.keep_head, state.spec.keep_tail))
         .map_err(failed_to("reopen the output"))?;
@@ -224,7 +224,7 @@ fn listen(dirs: &TaskDirs) -> Result<OwnedFd, StartError> {
         .map_err(failed_to("listen for clients"))
 }
 
-/// The open files of a task, and the state from its journal.
+/// The open files of a task, and the state that its journal gives.
 struct MirrorFiles {
     state: TaskState,
     journal: JournalFile,

@@ -1,5 +1,5 @@
-//! The requests of a mirror's clients: those about the connection and the placement are carried out
-//! here, the others are forwarded.
+//! The requests of a mirror's clients. The mirror itself carries out those about the connection and
+//! the placement, and forwards the others.
 
 use siding_core::sys::clock;
 use siding_model::process::MonotonicMs;
@@ -11,12 +11,12 @@ use siding_model::terminal::{CTRL_C, TerminalUser, ViewerId};
 use super::Mirror;
 use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
 
-/// Time for which a client that requests a stop waits for the connection, in milliseconds. A machine
-/// that can be reached usually answers sooner.
+/// Time for which a client that requests a stop waits for the connection, in milliseconds. A
+/// reachable machine usually answers sooner.
 const STOP_CONNECT_MS: u64 = 1_000;
 
 impl Mirror {
-    /// Receives a client's request and carries it out.
+    /// Receives a client's request, and carries it out or forwards it.
     pub(super) fn on_client_readable(&mut self, id: ClientId) {
         match self.clients.recv_event(id) {
             ClientEvent::Request(request) => self.handle_request(id, request),
@@ -32,7 +32,7 @@ impl Mirror {
             ShimRequest::Place { why } => self.place(why),
             ShimRequest::Stop { by, grace_ms, signal } => {
                 self.request_stop(&by, grace_ms, signal);
-                // The client must not wait: the end may be received hours later.
+                // The client must not wait: the end may be received only hours later.
                 match self.stop_delay_text() {
                     Some(why) => self.refuse(id, why),
                     None => self.await_stop(id),
@@ -57,7 +57,7 @@ impl Mirror {
         self.clients.send_message(id, &ShimMessage::Done);
     }
 
-    /// Registers a client for the end of the task, or for the report that the stop could not be
+    /// Registers a client for the end of the task, or for the report that its stop was not
     /// forwarded in time.
     fn await_stop(&mut self, id: ClientId) {
         self.clients.await_end(id);
@@ -67,7 +67,7 @@ impl Mirror {
         }
     }
 
-    /// Tells the clients whose stop could not be forwarded in time that it is only recorded.
+    /// Informs the clients whose stop was not forwarded in time that the stop is only recorded.
     pub(super) fn report_delayed_stops(&mut self, now: MonotonicMs) {
         if self.machine.can_forward_stop() {
             self.delayed_stops.clear();
@@ -108,7 +108,7 @@ impl Mirror {
                 }
                 self.carry_out(vec![action]);
             }
-            // The client sends the keys again after a moment, as to a program that does not read.
+            // The client repeats the keys after a pause, as for a program that does not read.
             None if is_typed_ahead => {
                 self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted: 0 });
                 self.clients.send_message(id, &ShimMessage::Done);
@@ -127,8 +127,8 @@ impl Mirror {
         }
     }
 
-    /// Returns whether a person has typed before the remote machine has answered for the first time,
-    /// which takes a moment. Ctrl-C must not wait.
+    /// Returns whether a person typed before the first answer of the remote machine. Ctrl-C must
+    /// not wait for that answer.
     fn is_typed_ahead(&self, request: &ShimRequest) -> bool {
         let remote = self.task.state().remote.as_ref();
         let is_connecting = remote.is_some_and(|remote| {
@@ -159,8 +159,8 @@ impl Mirror {
         }
     }
 
-    /// Gives the terminal back that persons have taken whose clients have disconnected. The
-    /// connection of each to the remote shim ends with this request.
+    /// Releases the terminal for persons whose clients have disconnected. The request also ends the
+    /// connection of each such client to the remote shim.
     pub(super) fn return_terminal_of_disconnected(&mut self) {
         let is_connected = |viewer: &ClientId| self.clients.sources().any(|(id, _)| id == *viewer);
         let (connected, gone): (Vec<_>, Vec<_>) =
@@ -174,7 +174,7 @@ impl Mirror {
     }
 
     /// Answers the clients whose requests got no response before the connection broke. The
-    /// connections of persons to the remote shim have ended with it.
+    /// connections of persons to the remote shim ended with this connection.
     pub(super) fn refuse_forwarded(&mut self) {
         self.viewers.clear();
         for (_, client) in std::mem::take(&mut self.forwarded) {
@@ -184,8 +184,8 @@ impl Mirror {
         }
     }
 
-    /// Returns the reason why the end of a task whose stop was just requested is not received soon;
-    /// `None` if it is.
+    /// Returns the reason why the end of a task after a requested stop will arrive late; `None` if
+    /// it will arrive soon.
     fn stop_delay_text(&self) -> Option<String> {
         if let Some(why) = self.unreachable_text() {
             return Some(format!("{why}; the stop is recorded, and is requested there once it is"));
@@ -198,7 +198,8 @@ impl Mirror {
         ))
     }
 
-    /// Returns since when the remote machine is not reachable, and why; `None` while it is.
+    /// Returns the time since which the remote machine has been unreachable, and the reason; `None`
+    /// while it is reachable.
     fn unreachable_text(&self) -> Option<String> {
         let remote = self.task.state().remote.as_ref()?;
         let unreachable = remote.unreachable.as_ref()?;

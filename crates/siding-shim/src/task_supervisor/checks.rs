@@ -1,5 +1,5 @@
-//! The checks of a tick: each queries one component, and records the result. Also the records of
-//! input, and the limit at which the output waits for its reader.
+//! The checks of a tick: each queries one component, and records the result. The module also
+//! records input, and applies the limit at which the output waits for its reader.
 
 use siding_core::sys::clock;
 use siding_model::flow_control;
@@ -76,8 +76,8 @@ impl TaskSupervisor {
         self.output_limit().is_some_and(|limit| self.output.bytes() >= limit)
     }
 
-    /// Returns when to poll the output of an adopted task; `None` if no poll is needed, and for a
-    /// task that siding started.
+    /// Returns the time of the next poll of an adopted task's output; `None` if no poll is needed,
+    /// and for a task that siding started.
     pub(super) fn output_poll_at(&self) -> Option<MonotonicMs> {
         let has_recorded_stall =
             self.task.state().stall.is_some() && self.task.state().may_resume();
@@ -95,8 +95,8 @@ impl TaskSupervisor {
         }
         if output.poll(now, || tree.member_pids(task.root(), task.state())) {
             self.on_output();
-            // Where siding does not see the output, it sees only that a process has written,
-            // perhaps to a log file or a socket: this does not prove that the silence has ended.
+            // If siding cannot read the output, it sees only that a process has written, perhaps to
+            // a log file or a socket, which does not prove that the silence has ended.
             if self.output.sees_output() {
                 self.record_resumed(now, None);
             }

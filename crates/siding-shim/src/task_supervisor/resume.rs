@@ -73,8 +73,8 @@ impl TaskSupervisor {
 
     /// Returns whether a session leader is certainly the task's leader: a shell that runs siding's
     /// own text. A shell that runs this text cannot start another session without executing another
-    /// program. A program can: its forked child looks like the program itself, and the exit status
-    /// of such a daemon is not that of the command.
+    /// program. Any other program can do this in a forked child, which looks like the program
+    /// itself, and the exit status of such a daemon is not that of the command.
     fn runs_siding_text(&self, leader: ProcRef) -> bool {
         const COMMAND_LINE_BYTES: usize = 4096;
         matches!(self.task.spec().command, TaskCommand::Shell { .. })
@@ -88,9 +88,9 @@ impl TaskSupervisor {
     pub(crate) fn on_takeover(&mut self) {
         if self.tree.is_discovered() {
             self.check_tree();
-            // The awaited output may be complete already, and no further output may follow.
+            // The awaited output may already be complete, and no further output may follow.
             self.readiness.scan_output(self.task.dir());
-            // The holder may have been killed after it handed the terminal over.
+            // The holder may have been killed after it handed over the terminal.
             self.on_terminal_holder_exited();
         }
     }

@@ -34,14 +34,16 @@ pub(super) struct TerminalWrite {
     pub(super) bytes: Vec<u8>,
     pub(super) user: TerminalUser,
     pub(super) by: String,
-    /// The length of the output that the writer has seen, if the bytes answer it.
+    /// Length of the output that the writer has seen, in bytes, if the written bytes answer that
+    /// output.
     pub(super) if_output: Option<u64>,
-    /// Whether the bytes are a secret, which the terminal must hide.
+    /// Whether the bytes are a secret. They are then written only if the terminal does not echo
+    /// them.
     pub(super) is_secret: bool,
 }
 
 impl TaskSupervisor {
-    /// Writes to the terminal, unless the writer may not. Returns the response.
+    /// Writes to the terminal if the writer is permitted to. Returns the response.
     pub(super) fn write_terminal(&mut self, id: ClientId, write: TerminalWrite) -> ShimMessage {
         self.store_available_output();
         if let Some(refusal) = self.terminal_refusal(&write) {
@@ -55,7 +57,7 @@ impl TaskSupervisor {
                 return ShimMessage::Refused { why: format!("its terminal is closed: {error}") };
             }
         };
-        // A client repeats a write that a full terminal has not accepted.
+        // The client repeats a write that a full terminal has not accepted.
         if accepted > 0 {
             if write.user == TerminalUser::Person {
                 let events = terminal.lease.record_keystroke(id.into(), now);
@@ -85,19 +87,20 @@ impl TaskSupervisor {
         if let Err(refusal) = terminal.lease.check_agent(clock::monotonic_now()) {
             return Some(ShimMessage::KeysRefused { refusal });
         }
-        // The screen decides about prompts that read single keys; only the client knows the screen.
+        // A prompt that reads single keys can be recognized only on the screen, and only the client
+        // knows the screen.
         hides_lines.then(|| {
             let prompt = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES)).line;
             ShimMessage::KeysRefused { refusal: KeysRefusal::SecretRequested { prompt } }
         })
     }
 
-    /// Moves all output that the programs have written into the output file, as far as a reader's
-    /// limit permits.
+    /// Moves all output that the programs have written into the output file, up to a reader's
+    /// limit.
     fn store_available_output(&mut self) {
         let limit = self.output_limit();
         let mut has_moved = false;
-        // A program that writes without a pause must not keep the shim here.
+        // A program that writes without a pause must not keep the shim in this loop.
         for _ in 0..4 {
             if !self.output.move_available(self.task.dir(), limit) {
                 break;
@@ -118,8 +121,8 @@ impl TaskSupervisor {
         if self.task.state().terminal.as_ref().is_some_and(|state| state.size() == size) {
             return ShimMessage::Done;
         }
-        // The record comes first: bytes for the new size that follow it are never shown in the old
-        // size after a crash.
+        // The record comes first, so that even after a crash, output for the new size is never
+        // shown in the old size.
         let event = TerminalEvent::Resized {
             at: clock::monotonic_now(),
             size,
@@ -145,8 +148,8 @@ impl TaskSupervisor {
         let size = task.state().terminal.as_ref().map(TerminalState::size);
         let modes = terminal.echo_modes();
         let modes = modes.unwrap_or(EchoModes { echoes: true, is_canonical: true });
-        // This comes before the sample: a process that the sample shows waiting has then read
-        // everything, and not only the input that it already had when it began to wait.
+        // This check must precede the sample. In the reverse order, a process that reads new input
+        // after the sample would still count as waiting.
         let has_unread_input = terminal.has_unread_input();
         let sample = stall.sample(&TaskContext::new(task, output, tree));
         let (reader, is_reader_hidden) = match evidence::find_terminal_reader(&sample) {
@@ -169,10 +172,10 @@ impl TaskSupervisor {
         })
     }
 
-    /// Starts another holder of the terminal in place of one that has ended, and records it.
+    /// Replaces a holder of the terminal that has exited, and records the new one.
     pub(crate) fn on_terminal_holder_exited(&mut self) {
         let Some(terminal) = &mut self.terminal else { return };
-        // A holder that no record names would be taken for a process of the task.
+        // An unrecorded holder would be mistaken for a process of the task.
         let can_record = self.task.is_live() && self.task.can_write_optional_record();
         let runtime_dir = self.task.dir().endpoint_dir();
         let Some(runtime_dir) = runtime_dir.ok().filter(|_| can_record) else {
@@ -184,7 +187,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Takes the terminal for the person of this client. Returns the response.
+    /// Acquires the terminal lease for the person of this client. Returns the response.
     pub(super) fn take_terminal(&mut self, id: ClientId, by: &str) -> ShimMessage {
         let now = clock::monotonic_now();
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
@@ -193,7 +196,7 @@ impl TaskSupervisor {
         ShimMessage::Done
     }
 
-    /// Gives the terminal back that the person of this client has taken. Returns the response.
+    /// Releases the terminal lease of the person of this client. Returns the response.
     pub(super) fn return_terminal_of(&mut self, id: ClientId) -> ShimMessage {
         let now = clock::monotonic_now();
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
@@ -202,7 +205,7 @@ impl TaskSupervisor {
         ShimMessage::Done
     }
 
-    /// Gives the terminal back that persons have taken whose clients have disconnected.
+    /// Releases the terminal leases of persons whose clients have disconnected.
     pub(super) fn return_terminal_of_disconnected(&mut self) {
         let Some(terminal) = &mut self.terminal else { return };
         let now = clock::monotonic_now();
@@ -215,13 +218,14 @@ impl TaskSupervisor {
         self.record_lease_events(&events, now, "");
     }
 
-    /// Gives the terminal back if no person has typed for a while.
+    /// Releases the terminal lease if no person has typed for `attach_idle`.
     pub(super) fn return_idle_terminal(&mut self, now: MonotonicMs) {
         let Some(terminal) = &mut self.terminal else { return };
         let event = terminal.lease.expire(now);
         let has_lease = terminal.lease.ends_at().is_some();
         self.record_lease_events(event.as_slice(), now, "");
-        // The connection of a person who typed when the previous shim was killed ended with it.
+        // The connection of a person who was typing when the previous shim was killed ended with
+        // that shim.
         let state = self.task.state().terminal.as_ref();
         if !has_lease && state.is_some_and(|state| state.taken_since.is_some()) {
             let offset = self.output.bytes();
@@ -229,7 +233,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Records changes of the lease. `by` is the name of the client that has taken it.
+    /// Records changes of the lease. `by` is the name of the client that holds it.
     fn record_lease_events(&mut self, events: &[LeaseEvent], at: MonotonicMs, by: &str) {
         let offset = self.output.bytes();
         let terminal_event = |event: &LeaseEvent| match event {
@@ -246,14 +250,14 @@ impl TaskSupervisor {
     }
 
     /// Answers the queries of the programs in the output. The replies are those of one terminal
-    /// type, whether or not a person watches: a person's terminal never receives the queries.
+    /// type, whether or not a person is attached: a person's terminal never receives the queries.
     pub(super) fn answer_terminal_queries(&mut self) {
         let queries = self.output.take_queries();
         if queries.is_empty() {
             return;
         }
-        // A program that reads replies reads single keys. In canonical mode, a reply would be shown,
-        // and would be the input of the next program that reads a line.
+        // A program that expects replies reads single keys. In canonical mode, a reply would be
+        // echoed, and would become input of the next program that reads a line.
         let reads_keys =
             |terminal: &TaskTerminal| terminal.echo_modes().is_ok_and(|modes| !modes.is_canonical);
         let terminal = self.terminal.as_ref().filter(|terminal| reads_keys(terminal));
@@ -266,13 +270,13 @@ impl TaskSupervisor {
                 QueryReply::CursorPosition { private } => {
                     match cursor_at(self.task.dir(), state, offset) {
                         Ok((column, row)) => format_cursor_position(column, row, private),
-                        // Without an answer, programs continue after a timeout.
+                        // A program that gets no reply continues after a timeout.
                         Err(_) => continue,
                     }
                 }
                 QueryReply::None => continue,
             };
-            // A program that does not read its terminal waits for no reply.
+            // A program that does not read its terminal does not wait for a reply.
             let _not_read = terminal.write(&reply);
         }
     }
