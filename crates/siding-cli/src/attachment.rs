@@ -1,4 +1,4 @@
-//! A person's terminal while it is connected with the terminal of a task, in `siding run` and
+//! Connects a person's terminal with the terminal of a task, for `siding run` and
 //! `siding attach`: every key reaches the program, and its output reaches the person unchanged.
 //!
 //! [`TerminalCaller`] reads the keys in raw mode and restores the terminal; the loop is that of
@@ -39,7 +39,7 @@ pub(crate) const HINT_AFTER: Duration = Duration::from_secs(5);
 /// The note about a command that continues after an interrupt.
 pub(crate) const SECOND_INTERRUPT_NOTE: &str =
     "interrupted; the command has not ended yet, and another Ctrl-C kills it";
-/// The note about a command that continues after two Ctrl-C.
+/// The note about a command that continues after Ctrl-C was pressed twice.
 const IGNORED_INTERRUPTS_NOTE: &str = "the command ignores Ctrl-C; another Ctrl-C stops it with \
                                        everything that it started";
 /// The note about a command that continues while its call is suspended.
@@ -50,7 +50,7 @@ const TYPED_BYTES: usize = 1024;
 
 /// Returns the hint that Ctrl-B moves the command to the background.
 pub(crate) fn hand_over_hint() -> String {
-    // tmux uses the key itself, and passes on the second one.
+    // tmux uses the key itself, and passes on only a second press.
     let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
     format!("Ctrl-B{twice} moves it to the background")
 }
@@ -80,7 +80,8 @@ impl LeaveKeys {
         }
     }
 
-    /// Returns when the keys that are held back now are interpreted without another key.
+    /// Returns the time at which the held-back keys are interpreted without waiting for another
+    /// key.
     fn held_until(&self, now: MonotonicMs) -> Option<MonotonicMs> {
         let (is_holding, hold_ms) = match self {
             Self::Detach(keys) => (keys.is_holding(), DetachKeys::HOLD_MS),
@@ -89,7 +90,7 @@ impl LeaveKeys {
         is_holding.then(|| now.plus_ms(hold_ms))
     }
 
-    /// Interprets the keys that were held back.
+    /// Interprets the held-back keys.
     fn expire(&mut self) -> DetachInput {
         match self {
             Self::Detach(keys) => DetachInput { forwarded: keys.release(), is_detached: false },
@@ -111,19 +112,20 @@ pub(crate) struct AttachmentOptions {
     /// Name of the caller, for the journal.
     pub(crate) requester: &'static str,
     pub(crate) leave_keys: LeaveKeys,
-    /// Whether no key reaches the program, and the size of its terminal stays.
+    /// Whether no key reaches the program and the size of its terminal remains unchanged.
     pub(crate) is_read_only: bool,
     /// Whether the person takes the terminal before the first key.
     pub(crate) takes_terminal: bool,
-    /// Whether the command belongs to this call: SIGINT and SIGQUIT to this process, and Ctrl-C
-    /// that the program ignores, stop it. Ctrl-Z that stops no program suspends this process.
+    /// Whether the command belongs to this call. SIGINT and SIGQUIT to this process then stop the
+    /// command, as does a Ctrl-C that the program ignores. A Ctrl-Z that stops no program suspends
+    /// this process.
     pub(crate) owns_command: bool,
     /// Number of shown bytes after which the shim receives the progress; `None` if the command does
     /// not wait for its reader.
     pub(crate) report_step: Option<u64>,
 }
 
-/// A person who uses the terminal of a task through the own terminal.
+/// A person who uses the terminal of a task through this process's terminal.
 #[derive(Debug)]
 pub(crate) struct TerminalCaller<'f> {
     root: &'f StateDir,
@@ -133,26 +135,25 @@ pub(crate) struct TerminalCaller<'f> {
     output: CommandOutput,
     keys: KeyReader,
     queue: KeyQueue,
-    /// When keys that are held back are interpreted.
+    /// The time at which held-back keys are interpreted.
     held_until: Option<MonotonicMs>,
     interrupts: IgnoredInterrupts,
     suspend_key: SuspendKey,
-    /// When Ctrl-C stops the command because the key does not reach it.
+    /// The time at which Ctrl-C stops the command, because the key does not reach it.
     interrupt_at: Option<MonotonicMs>,
-    /// The reason of the last refusal by the shim, as untrusted text.
+    /// The reason for the last refusal by the shim, as untrusted text.
     refusal: Option<String>,
     /// Whether the machine of the task has not confirmed a stop that this call requested.
     is_stop_delayed: bool,
-    /// Whether the person knows that the keys do not reach the program.
+    /// Whether the person was informed that the keys do not reach the program.
     knows_refusal: bool,
-    /// The size that the task's terminal has, as far as its records have arrived; `None` if it is
-    /// not known.
+    /// The size of the task's terminal according to the received records; `None` if unknown.
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
     must_take: bool,
     /// Content of the terminal when this process was suspended; `None` in the foreground.
     suspended: Option<SuspendedScreen>,
-    /// Number of shims that have replaced the first one.
+    /// Number of shims that have replaced an earlier one.
     reconnects: u32,
     last_signal: Option<Signal>,
 }
@@ -167,7 +168,7 @@ enum SuspendedScreen {
 }
 
 impl<'f> TerminalCaller<'f> {
-    /// Connects this terminal with that of a task, whose size is `task_size`. The mode of this
+    /// Connects this terminal with that of a task, which has the size `task_size`. The mode of this
     /// terminal is restored by [`Self::leave`], and when the value is dropped.
     pub(crate) fn open(
         root: &'f StateDir,
@@ -204,8 +205,8 @@ impl<'f> TerminalCaller<'f> {
         })
     }
 
-    /// Draws the present screen of the task. At most `scrollback_rows` rows that have left the top
-    /// of the screen precede it, and are then in the scroll-back of this terminal.
+    /// Draws the present screen of the task. At most `scrollback_rows` rows of the task's
+    /// scroll-back precede it, and move into the scroll-back of this terminal.
     pub(crate) fn show_present_screen(&mut self, scrollback_rows: usize) -> Result<(), Failure> {
         let dir = self.root.task_dir(self.id)?;
         let replay = terminal_replay::open(self.id, &dir, None)?;
@@ -221,7 +222,7 @@ impl<'f> TerminalCaller<'f> {
         self.keys.pause();
     }
 
-    /// Returns the last signal that asked this process to end.
+    /// Returns the last signal that requested this process to exit.
     pub(crate) const fn last_signal(&self) -> Option<Signal> {
         self.last_signal
     }
@@ -282,7 +283,7 @@ impl<'f> TerminalCaller<'f> {
         let _best_effort = shown;
     }
 
-    /// Reads the typed keys, without waiting for any. Returns the request that they make.
+    /// Reads the typed keys without waiting. Returns the request that they make.
     fn take_keys(&mut self) -> Option<CallEvent> {
         let mut typed = [0; TYPED_BYTES];
         let was_reading = self.keys.is_reading();
@@ -294,7 +295,7 @@ impl<'f> TerminalCaller<'f> {
             self.options.leave_keys.expire()
         } else {
             let is_lost = was_reading && !self.keys.is_reading();
-            // The terminal is closed. The owner of a command receives SIGHUP then.
+            // The terminal is closed. The owner of a command also receives SIGHUP.
             return (is_lost && !self.options.owns_command).then_some(CallEvent::Detached);
         };
         self.held_until = self.options.leave_keys.held_until(now);
@@ -338,12 +339,13 @@ impl<'f> TerminalCaller<'f> {
         if decision.is_suspended {
             render::print_note(SUSPENDED_NOTE);
             // The key stops the whole job of the shell, such as a script that contains this call.
-            // This process receives the signal as well, and restores the terminal before it stops.
+            // This process also receives the signal, and restores the terminal before it stops.
             signals::signal_own_group(Signal::TSTP);
         }
     }
 
-    /// Passes keys on that wait for the state of the terminal, because it will not arrive.
+    /// Passes on the keys that wait for the state of the terminal, because that state will not
+    /// arrive.
     fn release_keys(&mut self) {
         let released = self.suspend_key.release();
         self.queue.push(&released);
@@ -408,7 +410,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
             let (if_output, is_secret) = (None, false);
             watch.send(&ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret })?;
         }
-        // The keys before Ctrl-Z may start the program to which it belongs.
+        // The keys before Ctrl-Z may start the program to which this Ctrl-Z belongs.
         let checks_key = self.queue.is_empty() && self.suspend_key.start_check();
         if self.interrupts.start_check(now) || checks_key {
             watch.send(&ShimRequest::Terminal)?;
@@ -477,7 +479,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
             }
             Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
             Some(ShimEvent::TerminalResized(size)) => self.task_size = Some(*size),
-            // A machine that has just answered has refused the size before.
+            // A machine that has just become reachable refused an earlier change of size.
             Some(ShimEvent::Running) => self.must_fit_size |= self.task_size.is_none(),
             Some(
                 ShimEvent::MayBeNewShim

@@ -39,9 +39,9 @@ pub(crate) fn is_person_by_settings() -> bool {
 }
 
 /// Returns whether a person runs this command outside of any task. Only such a caller may type a
-/// secret, or while another person has the terminal: an agent can give a command a terminal with
-/// `--pty` and remove the variables by which an agent is recognized, but its commands carry the
-/// birthmark of their task.
+/// secret, or type while another person has the terminal. An agent can give a command a terminal
+/// with `--pty` and remove the variables by which an agent is recognized, but its commands carry
+/// the birthmark of their task.
 pub(crate) fn is_person_outside_tasks() -> bool {
     let is_in_task = birthmark::own_birthmark().and_then(Birthmark::task_id).is_some();
     !is_in_task && is_person_by_settings()

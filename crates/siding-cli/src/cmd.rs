@@ -65,7 +65,7 @@ use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// The name of a file to write that means standard output.
+/// The file name that stands for standard output.
 const STDOUT_PATH: &str = "-";
 
 /// Runs slow commands outside an agent's main loop: moves them to the background without a restart,

@@ -41,8 +41,8 @@ pub(crate) struct CommandOutput {
     piece_offset: usize,
     /// Offset in the output after the current chunk.
     piece_end: u64,
-    /// Removes the queries that the shim answers, if the command has a terminal. A chunk then has
-    /// other bytes than the output.
+    /// Removes the queries that the shim answers, if the command has a terminal. The bytes of a
+    /// chunk then differ from the output.
     filter: Option<QueryFilter>,
     /// Whether a growth message must be requested from the shim once all known output is shown.
     growth_pending: bool,
@@ -113,7 +113,7 @@ impl Sink {
         }
     }
 
-    /// Ends the colors and attributes of text that the command may have left on.
+    /// Resets colors and attributes that the command may have left enabled.
     fn reset_colors(&mut self) {
         if poll::wait_writable(self.file.as_fd(), RESET_TIMEOUT_MS).unwrap_or(false) {
             let _peer_gone = self.file.write_all(b"\x1b[0m");
@@ -185,7 +185,7 @@ impl CommandOutput {
         })
     }
 
-    /// Returns a stream that has shown nothing yet of a command with a terminal.
+    /// Returns a stream for a command with a terminal, which has shown nothing yet.
     pub(crate) fn for_terminal(report_step: Option<u64>) -> Result<Self, Failure> {
         Ok(Self { filter: Some(QueryFilter::default()), ..Self::new(false, report_step)? })
     }
@@ -217,8 +217,8 @@ impl CommandOutput {
         shows_screen(&self.stdout) || self.stderr.as_ref().is_some_and(shows_screen)
     }
 
-    /// Returns whether a message between the lines of the output would spoil the picture of the
-    /// command, or would continue its last line.
+    /// Returns whether a message would overwrite a part of the command's screen, or would continue
+    /// its last line.
     pub(crate) fn is_drawing(&self) -> bool {
         let moves = |modes: &TerminalModes| modes.has_moved_cursor() || modes.is_alternate_screen();
         stderr::cursor_is_mid_line() || self.stdout.modes.as_ref().is_some_and(moves)
@@ -229,8 +229,8 @@ impl CommandOutput {
         self.stdout.modes.as_ref().map(TerminalModes::changes_text).unwrap_or_default()
     }
 
-    /// Shows bytes that are no output of the command, such as its modes. Waits until the terminal
-    /// has accepted them.
+    /// Shows bytes that are not output of the command, such as the sequences for its modes. Waits
+    /// until the terminal has accepted them.
     pub(crate) fn show_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -246,7 +246,8 @@ impl CommandOutput {
         Ok(())
     }
 
-    /// Shows a whole screen instead of the output before `offset`, with which the output continues.
+    /// Shows a whole screen in place of the output before `offset`. The output then continues at
+    /// `offset`.
     pub(crate) fn show_screen(&mut self, screen: &[u8], offset: u64) -> Result<(), Failure> {
         self.piece.clear();
         self.piece_offset = 0;
@@ -279,7 +280,7 @@ impl CommandOutput {
         (self.stdout.is_open() && has_more).then(|| sink.file.as_fd())
     }
 
-    /// Follows the output: asks the shim to report its growth, and reads how much there is.
+    /// Follows the output: requests the shim to report its growth, and reads its present length.
     pub(crate) fn follow(
         &mut self,
         watch: &mut TaskWatch<'_>,

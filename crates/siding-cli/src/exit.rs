@@ -71,8 +71,8 @@ pub(crate) fn code_for_task(state: &TaskState) -> u8 {
 
 /// Returns the code of a task whose command ended with `code`. A command that has read only a part
 /// of the file or pipeline of its caller has not succeeded: `cat data | siding run --on … && …` must
-/// not continue. The writers of `siding input` are informed by their own calls, and the code of
-/// such a command stays as it is.
+/// not continue. For input from `siding input`, the writers' own calls report the loss, and the
+/// code of the command does not change.
 fn code_for_input(state: &TaskState, code: u8) -> u8 {
     let is_lost = state.remote.as_ref().is_some_and(|remote| remote.input_loss.is_some());
     let is_cut = is_lost && state.spec.stdin == StdinMode::Inherit;

@@ -28,7 +28,7 @@ use crate::{host_sandbox, stderr, terminal};
 pub(crate) const OTHER_STATE_DIR_HINT: &str =
     "set SIDING_STATE_DIR to a directory that you can write";
 
-/// The lead of clap's messages about mistakes.
+/// The prefix of clap's messages about mistakes.
 const CLAP_LEAD: &str = "error:";
 
 /// An error as it is printed to the user. Most errors end the command.
@@ -79,18 +79,18 @@ pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
         let _peer_gone = error.print();
         return ExitCode::SUCCESS;
     }
-    // clap wraps help, but no message about a mistake.
+    // clap wraps help texts, but not messages about mistakes.
     let message = format_mistake(error, terminal::shows_colors(&io::stderr()));
     let _peer_gone = stderr::print_message(&message);
     ExitCode::from(exit::SIDING_FAILED)
 }
 
-/// Returns clap's message about a mistake, with the lead `siding:` of every other error in place of
-/// `error:`.
+/// Returns clap's message about a mistake, with the prefix `siding:` of all other errors in place
+/// of `error:`.
 fn format_mistake(error: &clap::Error, has_colors: bool) -> String {
     let message = error.render();
     let plain = message.to_string();
-    // The help that is printed if a subcommand is missing has no lead.
+    // The help text that is printed for a missing subcommand has no prefix.
     let has_lead = plain.starts_with(CLAP_LEAD);
     let text = if has_colors { message.ansi().to_string() } else { plain };
     if has_lead { text.replacen(CLAP_LEAD, "siding:", 1) } else { text }

@@ -11,8 +11,8 @@ use siding_model::signal::Signal;
 
 use crate::stderr;
 
-/// Signals that a process with a [`KeyReader`] blocks and handles in addition: the one that would
-/// leave the terminal in the changed mode, the one that continues this process, and two with which
+/// Signals that a process with a [`KeyReader`] also blocks and handles: SIGTSTP would leave the
+/// terminal in the changed mode, SIGCONT continues this process, and with the other two
 /// the kernel would stop a background process that uses the terminal.
 pub(crate) const KEYBOARD_SIGNALS: [Signal; 4] =
     [Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
@@ -22,7 +22,7 @@ pub(crate) const KEYBOARD_SIGNALS: [Signal; 4] =
 const SCREEN_RESET: &str =
     "\x18\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?2004l\x1b[m\r\n";
 
-/// The effect of a terminal's keys while they are read one by one.
+/// The treatment of keys while they are read one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyKind {
     /// Keys such as Ctrl-C remain signals, and unread input is discarded at the end.
@@ -31,7 +31,7 @@ enum KeyKind {
     Raw,
 }
 
-/// A terminal whose keys this process reads as they are pressed, without an echo. Dropping the
+/// A terminal whose keys this process reads as they are pressed, without echo. Dropping the
 /// value restores the mode of the terminal.
 #[derive(Debug)]
 pub(crate) struct KeyReader {
@@ -43,13 +43,14 @@ pub(crate) struct KeyReader {
 }
 
 impl KeyReader {
-    /// Returns a reader that reads no key before [`Self::resume`]; `None` if the descriptor of
+    /// Returns a reader that reads no keys before [`Self::resume`]; `None` if the descriptor of
     /// standard input cannot be duplicated.
     pub(crate) fn for_stdin() -> Option<Self> {
         Self::new(KeyKind::Cbreak)
     }
 
-    /// Like [`Self::for_stdin`], for keys that reach the program of a task: no key is a signal.
+    /// Like [`Self::for_stdin`], for keys that are passed to the program of a task: no key sends a
+    /// signal.
     pub(crate) fn for_raw_stdin() -> Option<Self> {
         Self::new(KeyKind::Raw)
     }
@@ -68,7 +69,7 @@ impl KeyReader {
     pub(crate) fn is_foreground(&self) -> bool {
         match self.kind {
             KeyKind::Cbreak => tty::is_foreground(&self.terminal),
-            // A terminal that controls no process has no foreground.
+            // A terminal that is not a controlling terminal has no foreground process group.
             KeyKind::Raw => !tty::is_background(&self.terminal),
         }
     }
@@ -99,14 +100,14 @@ impl KeyReader {
         }
     }
 
-    /// Starts to read keys if standard input is a terminal with this process in its foreground, and
-    /// otherwise leaves the terminal to the shell.
+    /// Starts to read keys if standard input is a terminal with this process in its foreground.
+    /// Otherwise leaves the terminal unchanged for the shell.
     pub(crate) fn resume(&mut self) {
         self.is_reading = self.is_foreground() && self.enter_mode();
         self.record_mode();
     }
 
-    /// Restores the mode of the terminal, and reads no key until [`Self::resume`].
+    /// Restores the mode of the terminal, and reads no keys until [`Self::resume`].
     pub(crate) fn pause(&mut self) {
         if let Some(mode) = self.mode.as_ref().filter(|_| self.is_reading) {
             let _best_effort = mode.restore();
@@ -115,7 +116,7 @@ impl KeyReader {
         self.record_mode();
     }
 
-    /// Tells messages on standard error whether the terminal is in raw mode.
+    /// Records for messages on standard error whether the terminal is in raw mode.
     fn record_mode(&self) {
         if self.kind == KeyKind::Raw {
             stderr::set_terminal_raw(self.is_reading);
@@ -129,8 +130,8 @@ impl KeyReader {
         tty::suspend_self();
     }
 
-    /// Sets the mode of the terminal. Call only in the foreground: in the background the mode to
-    /// save would be that of the shell's prompt. Returns false if the mode cannot be set.
+    /// Sets the mode of the terminal. Must be called only in the foreground: in the background, the
+    /// saved mode would be that of the shell's prompt. Returns false if the mode cannot be set.
     fn enter_mode(&mut self) -> bool {
         if let Some(mode) = &self.mode {
             return mode.reenter().is_ok();

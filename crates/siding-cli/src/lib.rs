@@ -52,16 +52,16 @@ pub fn main() -> ExitCode {
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
     }
-    // The shim is forked now, while this process has little memory to copy, and becomes ready while
-    // the arguments are parsed or the request of a mirror arrives. If the command needs no shim, the
-    // fork ends with this process.
+    // The shim is forked now, while this process has little memory to copy. It becomes ready while
+    // this process parses the arguments or receives the request of a mirror. If the command needs
+    // no shim, the fork ends with this process.
     let may_start_task = first == "run" || first == "adopt" || first == SERVE_ARGUMENT;
     let mut shim = may_start_task.then(|| IdleShim::fork(siding_shim::main));
     run_internal_program(&first, &mut shim).unwrap_or_else(|| run_command(shim))
 }
 
 /// Runs the internal program, such as a proxy, that this first argument selects. Returns `None` if
-/// the argument selects no internal program, as in every command of a user. The program takes the
+/// the argument selects no internal program, as in every user command. The program takes the
 /// prepared shim if it can start a task.
 #[inline(never)]
 fn run_internal_program(

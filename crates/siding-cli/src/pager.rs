@@ -59,8 +59,8 @@ enum OutputState {
     Direct,
     /// The text so far fits the screen.
     Held { pager: String, text: Vec<u8> },
-    /// Ctrl-C reaches only the pager: if it ended this process, the shell would read the keys of the
-    /// pager as well.
+    /// Ctrl-C reaches only the pager: if it also ended this process, the shell and the pager would
+    /// both read the keys.
     Paged(ForegroundProgram),
 }
 

@@ -89,7 +89,7 @@ impl<'r> TaskProgress<'r> {
         let facts = ProgressFacts {
             counts,
             elapsed_ms: view.state_time_ms(),
-            // The time in a queue says nothing about the duration of the command.
+            // The time in a queue is not a part of the duration of the command.
             usual_ms: usual_ms.filter(|_| view.queued.is_none()),
             remote: remote.as_deref(),
             stall: view.attention.as_ref(),

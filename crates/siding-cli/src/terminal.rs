@@ -13,7 +13,7 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
 }
 
 /// Returns whether the terminal of this process interprets control sequences, such as the one that
-/// erases a row. Other terminals would show them as text.
+/// erases a row. Other terminals would show the sequences as text.
 pub(crate) fn understands_sequences() -> bool {
     std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb")
 }

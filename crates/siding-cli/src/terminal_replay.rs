@@ -9,7 +9,8 @@ use siding_terminal::{TerminalHistory, TerminalReplay};
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Computes the screen of a task with a terminal, after the output before `to` or after all of it.
+/// Computes the screen of a task with a terminal after the output before `to`, or after the whole
+/// output.
 pub(crate) fn open(id: TaskId, dir: &TaskDir, to: Option<u64>) -> Result<TerminalReplay, Failure> {
     let state = dir.read().map_err(|error| Failure::new(format!("task {id}: {error}")))?.state;
     let Some(terminal) = &state.terminal else { return Err(missing_terminal(id)) };

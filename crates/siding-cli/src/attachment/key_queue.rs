@@ -1,10 +1,10 @@
-//! The typed bytes on their way to the terminal of a task.
+//! The queue of typed bytes for the terminal of a task.
 
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::MAX_TERMINAL_WRITE_BYTES;
 
-/// Number of waiting bytes from which no more keys are read. The person's terminal then holds them
-/// back.
+/// Number of queued bytes from which no more keys are read. Further keys then stay in the person's
+/// terminal.
 const FULL_BYTES: usize = 4096;
 /// Pause before the next attempt to write to a terminal that has accepted nothing, in milliseconds.
 const RETRY_MS: u64 = 20;
@@ -14,7 +14,7 @@ const RETRY_MS: u64 = 20;
 #[derive(Debug, Default)]
 pub(super) struct KeyQueue {
     waiting: Vec<u8>,
-    /// Number of the first waiting bytes that were sent and are not confirmed.
+    /// Number of bytes at the front of the queue that were sent and are not confirmed.
     sent: Option<usize>,
     retry_at: Option<MonotonicMs>,
 }
@@ -33,7 +33,7 @@ impl KeyQueue {
         self.waiting.len() >= FULL_BYTES
     }
 
-    /// Returns when [`Self::next_part`] returns bytes that it has held back; `None` if time has no
+    /// Returns the time at which [`Self::next_part`] returns held-back bytes; `None` if time has no
     /// effect.
     pub(super) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.retry_at
@@ -61,7 +61,7 @@ impl KeyQueue {
     }
 
     /// Drops the last part, if it is not confirmed: it was refused, or the shim has exited and may
-    /// have written it. A key that is lost is better than one that arrives twice. Returns whether
+    /// have written it. A lost key is better than a key that arrives twice. Returns whether
     /// there was such a part.
     pub(super) fn drop_sent(&mut self) -> bool {
         let sent = self.sent.take();

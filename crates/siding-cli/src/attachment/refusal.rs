@@ -1,4 +1,4 @@
-//! Keys that do not reach the program, for example because its machine is not reachable.
+//! Handles keys that do not reach the program, for example because its machine is not reachable.
 
 use siding_core::sys::clock;
 use siding_model::foreground_call::CallEvent;
@@ -21,7 +21,8 @@ impl TerminalCaller<'_> {
         CallEvent::Interrupted { signal: Signal::INT }
     }
 
-    /// Handles that the shim has refused a request: keys, another size, or a stop that takes longer.
+    /// Handles the refusal of a request by the shim: of keys, of a new size, or of a stop that
+    /// takes longer.
     pub(super) fn on_refused(&mut self, why: &str) {
         self.refusal = Some(why.to_owned());
         // The size is requested again with the next key.
@@ -54,7 +55,7 @@ impl TerminalCaller<'_> {
                  it until the connection is established again",
                 make_visible(why)
             )),
-            // The note has spoiled the picture.
+            // The note has overwritten a part of the screen.
             None if self.output.is_full_screen() => {
                 let _best_effort = self.show_present_screen(0);
             }
@@ -63,7 +64,7 @@ impl TerminalCaller<'_> {
         self.must_fit_size = true;
     }
 
-    /// Says that the machine of the task has not confirmed a stop.
+    /// Prints that the machine of the task has not confirmed a stop.
     pub(super) fn show_stop_delay(&mut self) {
         self.is_stop_delayed = true;
         let why = self.refusal.as_deref().unwrap_or("its machine does not answer");

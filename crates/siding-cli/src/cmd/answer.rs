@@ -40,7 +40,8 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, false)?;
         let id = task.dir.id();
-        // A person is not asked to run a command that would be refused.
+        // These checks come first, so that the hint below never names a command that would be
+        // refused.
         if task.state.spec.terminal.is_none() {
             return Err(terminal_replay::no_terminal_failure(&root, &task));
         }
@@ -77,8 +78,9 @@ impl Args {
 /// Reads a line from standard input without showing it. Returns the bytes that type it.
 fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     let failed = |error: io::Error| Failure::new(format!("could not read the secret: {error}"));
-    // The mode of the terminal is restored before this process ends through one of these. After
-    // Ctrl-Z, which has no effect here, the shell would restore its own mode, which shows a secret.
+    // The mode of the terminal is restored before one of these signals ends this process. Ctrl-Z
+    // has no effect here, because the shell would then restore its own mode, which echoes the
+    // secret.
     let watched = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP, Signal::TSTP];
     let signals = SignalFd::block(&watched).map_err(failed)?;
     let stdin = io::stdin();
@@ -101,7 +103,7 @@ fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
             break;
         }
     }
-    // A terminal in this mode passes on one line for each read.
+    // A terminal in this mode returns one line per read.
     let mut line = vec![0; MAX_SECRET_BYTES + 2];
     let count = file::read(&stdin, &mut line).map_err(failed)?;
     drop(mode);
@@ -109,7 +111,7 @@ fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     encode_line(line.get(..count).unwrap_or_default())
 }
 
-/// Returns the bytes that type the secret in a line that was read.
+/// Returns the bytes that type the secret in an input line.
 fn encode_line(line: &[u8]) -> Result<Vec<u8>, Failure> {
     if line.is_empty() {
         return Err(Failure::new("the input ended before a secret was entered"));

@@ -24,11 +24,11 @@ use crate::terminal_replay;
 
 /// The keys that detach unless `--detach-keys` names others.
 const DEFAULT_DETACH_KEYS: &str = "C-\\ C-\\";
-/// Rows of a terminal that does not report its size.
+/// Assumed number of rows of a terminal that does not report its size.
 const DEFAULT_ROWS: u16 = 24;
 /// Restores the title of the terminal that [`Args::announce`] has saved (XTWINOPS 23).
 const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
-/// Maximum number of rows above the task's screen that this terminal gets for its scroll-back.
+/// Maximum number of rows of the task's scroll-back that are copied into that of this terminal.
 const SCROLLBACK_ROWS: usize = 1_000;
 
 /// Connects this terminal with the terminal of a task; Ctrl-\ twice leaves it.
@@ -102,9 +102,9 @@ impl Args {
         }
     }
 
-    /// Says how to leave, in a line above the screen of the task, which takes the whole terminal,
-    /// and in the title, which stays visible unless the program sets another one. The line is
-    /// scrolled off, or the screen would be painted over it.
+    /// Shows how to leave, in a line and in the title. The title stays visible unless the program
+    /// sets another one. The screen of the task occupies the whole terminal, so the line is
+    /// scrolled off before the screen is drawn.
     fn announce(&self, id: TaskId) -> Result<(), Failure> {
         let keys = match self.detach_keys.as_str() {
             "none" => "it ends with the task".to_owned(),

@@ -73,8 +73,8 @@ impl Args {
     }
 }
 
-/// Returns the mistake that `default_executor` names no executor; `None` if it names one. It is a
-/// mistake of no single file, because another layer may define the executor.
+/// Returns the mistake that `default_executor` names no executor; `None` if it names one. The
+/// mistake belongs to no single file, because another layer may define the executor.
 fn default_executor_mistake(settings: &Settings) -> Option<String> {
     ExecutorChoice::find(None, settings).err().map(|error| error.to_string())
 }

@@ -96,7 +96,7 @@ struct ExecutorCheckView {
     reachable: bool,
     /// Version of siding there; null if it is unknown.
     version: Option<String>,
-    /// Name of the machine, as it calls itself, or name of the cluster; null if it is unknown.
+    /// Hostname of the machine, or name of the cluster; null if it is unknown.
     machine: Option<String>,
     /// The guarantees that are weaker there, each in a few words.
     weaker: Vec<String>,
@@ -166,7 +166,7 @@ pub(super) fn program_copy(executors: &Executors) -> Result<Option<ProgramCopy>,
     copy.map(Some).map_err(|error| Failure::new(format!("could not read this program: {error}")))
 }
 
-/// Connects to an executor; `None` is this machine, which needs no connection.
+/// Connects to an executor. Returns `None` for this machine, which needs no connection.
 fn check_executor(
     name: &str,
     executor: Option<&ExecutorSettings>,
@@ -204,7 +204,8 @@ impl<'e> ExecutorView<'e> {
         }
     }
 
-    /// Returns the program that runs there, in words if it has no path in the settings.
+    /// Returns the path of the program on the executor, or a description if the settings name no
+    /// path.
     fn describe_program(&self) -> &str {
         match (self.kind, self.program) {
             (_, Some(path)) => path,
@@ -236,7 +237,7 @@ impl ExecutorCheckView {
         }
     }
 
-    /// Returns the error, the missing files and the weaker guarantees, for lines below the table.
+    /// Returns the error, the missing files and the weaker guarantees as lines below the table.
     fn notes(&self) -> impl Iterator<Item = String> {
         let missing = self.missing.iter().map(|missing| format!("missing: {missing}"));
         let weaker = self.weaker.iter().map(|weaker| format!("weaker: {weaker}"));

@@ -367,7 +367,7 @@ impl InstallReport {
         text.push_str(&format!("{}\n", verdict.replace("HOST", &title)));
         let mut indent = 0;
         if self.changed && self.dry_run && !self.notes.is_empty() {
-            // The notes describe an installation that was not made.
+            // The notes describe an installation that was not carried out.
             text.push_str("for an install without --dry-run:\n");
             indent = 2;
         }

@@ -105,7 +105,7 @@ impl Args {
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         let wait = self.wait_for.as_ref();
         let end = wait.map(|wanted| terminal.wait(wanted, timeout_ms)).transpose()?;
-        // The task may have ended, so the screen is computed from the output alone.
+        // The task may have ended, so the screen is computed only from the output.
         let task = Task::read(&root, id)?;
         let replay = terminal_replay::open(id, &task.dir, None)?;
         let after = replay.screen();

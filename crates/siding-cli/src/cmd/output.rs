@@ -201,9 +201,10 @@ impl Args {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
-    /// Returns whether the call prints the exact bytes. It does with `--raw`. For a person, it also
-    /// does with `--all` and in a pipe or file, if no other option selects lines, a size or JSON.
-    /// A terminal would execute the control sequences of a task that has one.
+    /// Returns whether the call prints the exact bytes. This is the case with `--raw`. For a
+    /// person, it is also the case with `--all` and in a pipe or file, unless another option
+    /// selects lines, a size or JSON. The exact bytes of a task with a terminal are excluded at a
+    /// terminal, which would execute their control sequences.
     fn prints_exact_bytes(&self, task: &Task) -> bool {
         let is_terminal = io::stdout().is_terminal();
         let is_whole = self.is_unfiltered() && self.max_bytes.is_none() && !self.json;
@@ -251,7 +252,7 @@ impl Args {
             None if pager.is_some() => return TextLimit::Unlimited,
             None => {
                 let settings = context::load_valid_settings();
-                // A program that a person has connected must not miss lines in the middle.
+                // A program to which a person pipes the output must not miss lines in the middle.
                 let is_unlimited = self.all || (!self.json && !io::stdout().is_terminal());
                 if is_unlimited && caller::is_person(settings.assistant_mode) {
                     return TextLimit::Unlimited;

@@ -31,7 +31,7 @@ const SHOWN_ENDED_TASKS: usize = 10;
 /// last.
 const ENDED_CANDIDATES: usize = 64;
 
-/// The text if there is no task.
+/// The text for an empty list.
 const NO_TASKS: &str = "no tasks; `siding run -- COMMAND` starts one";
 
 /// Lists tasks: those that run, and those that ended last.
@@ -77,7 +77,7 @@ pub(crate) struct Args {
 pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
     let args =
         Args { all: false, running: true, session: None, on: None, watch: false, json: false };
-    // A repair that failed is reported, and the tasks are listed nevertheless.
+    // A failed repair is reported, and the tasks are still listed.
     let _logged_by_callee = context::recover_all(root)?;
     let mut views = args.collect_tasks(root, false)?.views;
     run_history::add_expectations(root, &mut views);
@@ -195,7 +195,7 @@ impl Args {
         !self.all && !self.json && !self.running && !is_selected
     }
 
-    /// Returns which tasks the list for a person contains.
+    /// Returns the selection of tasks in the list for a person.
     fn scope(&self) -> ListScope {
         if self.shows_recent_only() { ListScope::Overview } else { ListScope::All }
     }
@@ -255,7 +255,7 @@ fn json_elements(root: &StateDir, found: TaskList) -> impl Iterator<Item = Vec<u
 /// The part of a task that is stored until all tasks have been read.
 enum Row {
     View(Box<TaskView>),
-    /// An ended task for JSON output, already serialized because it cannot change any more.
+    /// An ended task for JSON output, already serialized because it can no longer change.
     Text(EndedTask),
     /// A task that the options exclude.
     Other,

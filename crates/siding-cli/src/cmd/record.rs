@@ -77,7 +77,7 @@ impl Args {
     fn write_file(&self, source: &CastSource<'_>) -> Result<CastSummary, Failure> {
         let file = self.create_file()?;
         write_cast(source, BufWriter::new(file)).map_err(|error| {
-            // A part of a recording would be refused as an existing file the next time.
+            // The next call would refuse to replace an incomplete recording.
             if !self.force {
                 let _already_removed = fs::remove_file(&self.cast);
             }
@@ -104,7 +104,7 @@ impl Args {
     }
 }
 
-/// Reports what the recording lacks.
+/// Reports the output that the recording lacks or could not date.
 fn print_notes(id: TaskId, summary: &CastSummary, is_live: bool) {
     let CastSummary { estimated_bytes, released_bytes } = *summary;
     if is_live {

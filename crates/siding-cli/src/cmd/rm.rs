@@ -59,7 +59,7 @@ impl Args {
         for id in found {
             match id.and_then(|id| remove_task(&root, id, self.force)) {
                 Ok(removal) => removals.push(removal),
-                // The other tasks are removed nevertheless.
+                // The other tasks are still removed.
                 Err(failure) => {
                     failed = true;
                     failure.report();

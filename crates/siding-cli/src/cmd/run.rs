@@ -288,8 +288,8 @@ impl Args {
         };
         if plan.is_person && followed.is_interrupted && code == exit::code_for_signal(Signal::INT) {
             if follow::is_attached(&plan) {
-                // The key was no signal for this process group, and the shell of a script expects
-                // one for itself.
+                // The key sent no signal to this process group, but the shell of a script expects
+                // to receive it.
                 signals::signal_own_group(Signal::INT);
             }
             // A shell ends its script or loop only if the program was ended by the signal.
@@ -393,8 +393,8 @@ fn could_not_store_output(task: &Task) -> bool {
     task.state.closed.as_ref().is_some_and(|closed| closed.output.lost > 0)
 }
 
-/// Returns whether a key of the person has ended a command with a terminal. Its signal is not
-/// reported, as without siding.
+/// Returns whether a key of the person has terminated a command with a terminal. As without siding,
+/// the signal of such a key is not reported.
 fn is_ended_by_key(task: &Task, plan: &plan::RunPlan) -> bool {
     let Some(Outcome::Signaled { signal, .. }) = task.state.lifecycle.outcome() else {
         return false;

@@ -1,6 +1,6 @@
 //! The commands `__serve`, which runs on a remote machine for a mirror, and `__job`, which the
-//! batch script of a job runs on a node of a cluster. They have no help, because only siding starts
-//! them.
+//! batch script of a job runs on a node of a cluster. They have no help text, because only siding
+//! calls them.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
 /// Serves one connection on the standard streams. `shim` supervises a task that the connection
-/// starts; if it is missing, another one is started.
+/// starts; without it, another shim is started.
 pub(crate) fn main(shim: Option<IdleShim>) -> Result<ExitCode, Failure> {
     let root = context::open_state_dir()?;
     serve(&root, SHIM_PROGRAM, shim).map_err(|error| Failure::new(error.to_string()))?;

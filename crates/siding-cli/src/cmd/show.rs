@@ -95,9 +95,9 @@ impl Args {
     }
 }
 
-/// Adds what the screen of a task with a terminal tells: whether a full-screen program draws, and
-/// the rows instead of the output of such a program. Without the screen, the other facts are shown
-/// nevertheless.
+/// Adds facts from the screen of a task with a terminal: whether a full-screen program is drawing
+/// and, for such a program, the rows in place of the output. If the screen cannot be computed, the
+/// other facts are still shown.
 fn add_screen(view: &mut TaskView, task: &Task, max_bytes: usize) {
     let Some(terminal) = &mut view.terminal else { return };
     let Ok(replay) = terminal_replay::open(view.task_id, &task.dir, None) else { return };

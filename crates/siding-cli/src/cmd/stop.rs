@@ -103,7 +103,7 @@ impl Args {
         let reader = self.print(&results, &views)?;
         if reader == out::ReaderState::Connected {
             // The caller has received the outcome, so the agent of the caller's session needs no
-            // notice. A task whose stop is pending has none yet.
+            // notice. A task whose stop is pending has no outcome yet.
             for result in results.iter().filter(|result| result.pending.is_none()) {
                 context::mark_consumed(&root, &result.task.state, Coverage::Status);
             }
@@ -120,7 +120,7 @@ impl Args {
         }))
     }
 
-    /// Prints the results, whose tasks have these views.
+    /// Prints the results with the views of their tasks.
     fn print(
         &self,
         results: &[StopResult],
@@ -206,8 +206,8 @@ struct StopResult {
     task: Task,
     /// Whether the task had ended before the call.
     had_ended: bool,
-    /// The message about a stop that is recorded and follows later: of this task, or of one that it
-    /// has started.
+    /// The message about a stop that is recorded and will be carried out later, of this task or of
+    /// one that it started.
     pending: Option<String>,
 }
 
@@ -217,7 +217,8 @@ fn format_result(view: &TaskView, result: &StopResult) -> String {
     if let Some(pending) = &result.pending {
         let line = format!("{}\n", one_line(pending, REASON_COLUMNS));
         let pending = wrap_message(&line, stdout::text_columns());
-        // The pending stop may be that of a task that this one started, and this one may have ended.
+        // The pending stop may belong to a task that this one started, while this one has already
+        // ended.
         let stopped = view.outcome.as_ref().map_or_else(String::new, |_| format_stopped(view));
         return stopped + &pending;
     }

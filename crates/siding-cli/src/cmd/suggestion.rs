@@ -90,7 +90,8 @@ const FAMILIAR_WORDS: [FamiliarWords; 50] = [
     row("guard", "guard --", "COMMAND", "judges a command that has flags"),
 ];
 
-/// Options of sbatch(1) and srun(1) for which `siding run` has another form, and that form.
+/// Options of sbatch(1) and srun(1) that have a different form in `siding run`, each with that
+/// form.
 const SLURM_FORMS: [(&str, &str); 4] = [
     ("--partition", PARTITION_TIP),
     ("-p", PARTITION_TIP),
@@ -257,7 +258,7 @@ fn line_count_tip(words: &[String]) -> Option<String> {
     Some(format!("`{line}` prints the last lines of the output"))
 }
 
-/// Returns the tip for `siding run` with an option of Slurm that it does not have.
+/// Returns the tip for `siding run` with an unsupported option of Slurm.
 fn slurm_option_tip(error: &clap::Error, words: &[String]) -> Option<String> {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return None;

@@ -44,7 +44,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         if !self.read_only {
-            // A repair that failed is reported, and the tasks are shown nevertheless.
+            // A failed repair is reported, and the tasks are still shown.
             let _logged_by_callee = context::recover_all(&root)?;
         }
         let history_root = context::open_state_dir()?;

@@ -99,14 +99,14 @@ impl Args {
 /// The answer to the question why a task is quiet.
 #[derive(Debug)]
 enum WhyAnswer {
-    /// What its processes wait for.
+    /// The events for which the task's processes wait.
     Evidence(WhyView),
-    /// Its job waits in the queue of a cluster.
+    /// The task's job waits in the queue of a cluster.
     Queued {
         /// The status of the job.
         status: String,
     },
-    /// It has ended.
+    /// The task has ended.
     Ended,
 }
 

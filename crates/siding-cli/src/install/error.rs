@@ -65,7 +65,7 @@ pub(crate) enum InstallError {
 }
 
 impl InstallError {
-    /// Returns what the user can do about the error, if siding knows a remedy.
+    /// Returns the remedy for the error, if siding knows one.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InvalidText { strict: true, .. } => Some(

@@ -10,7 +10,7 @@ use siding_model::task_view::{PhaseName, TaskView};
 use super::color::TextStyle;
 use crate::stdout;
 
-/// Formats the time that a task has run, or waited in the queue in which it still is.
+/// Formats the time for which a task has run or, while it is queued, has waited in the queue.
 pub(super) fn format_elapsed(view: &TaskView) -> String {
     format_duration(Duration::from_millis(view.state_time_ms()))
 }

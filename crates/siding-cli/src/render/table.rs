@@ -61,8 +61,8 @@ impl Column {
 /// ports and usual durations appear only if a task has a value for them; the implicit session does
 /// not count as a value. The column for usual durations also needs enough room.
 ///
-/// `width` is that of the screen. On a narrow screen other columns are left out as well; a program
-/// finds all of them in the table for [`LINE_COLUMNS`], whose lines may be longer.
+/// `width` is that of the screen. On a narrow screen, further columns are left out. A program finds
+/// all columns in the table for [`LINE_COLUMNS`], whose lines may be longer.
 pub(crate) fn task_table(views: &[TaskView], color: ColorMode, width: usize) -> String {
     let mut columns = build_columns(views);
     if width >= LINE_COLUMNS {
@@ -76,7 +76,7 @@ pub(crate) fn task_table(views: &[TaskView], color: ColorMode, width: usize) -> 
 /// The cells of a row for a person that are not determined by the task's view alone.
 #[derive(Debug)]
 pub(crate) struct PersonCells {
-    /// Why the task needs attention; `None` if it does not.
+    /// The reason why the task needs attention; `None` if it needs none.
     pub(crate) attention: Option<&'static str>,
     /// The time of the start.
     pub(crate) started: String,

@@ -124,7 +124,7 @@ impl TaskScreen {
         }
     }
 
-    /// Adds the deadline, and the time limit of the job if that is another time.
+    /// Adds the deadline and, if different, the time limit of the job.
     fn add_deadline(&mut self, view: &TaskView) {
         let is_job_limit = view.job_ends_at.is_some() && view.job_ends_at == view.deadline_at;
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
@@ -368,7 +368,7 @@ impl TaskScreen {
     /// Adds the next step, or for an ended task the explanation of its end.
     fn add_message(&mut self, view: &TaskView) {
         match (&view.outcome, &view.message) {
-            // The lines above have already said who stopped the task, and what was ended.
+            // The lines above already name the requester of the stop and the terminated processes.
             (_, None) | (Some(Outcome::Stopped { .. }), _) => {}
             (Some(_), Some(message)) => self.add_words("note", message),
             (None, Some(message)) => self.add_words("next", message),

@@ -139,7 +139,7 @@ impl TimelineText {
 
     /// Writes the note of a bar to the right of the bar, otherwise to its left, otherwise into it,
     /// in the longest form that has room. One cell stays free on each side, so that the note cannot
-    /// be taken for a part of a bar.
+    /// be mistaken for a part of a bar.
     fn draw_note(self, cells: &mut Cells, bar: &TimelineBar, is_alone: bool) {
         let style = Some(TextStyle::Faint);
         let inside = bar.unmarked_columns(0).filter(|_| bar.task.is_some()).unwrap_or_default();

@@ -60,8 +60,8 @@ pub(crate) fn ended_why_screen(view: &TaskView, tail: &str, columns: usize) -> S
     text
 }
 
-/// Formats that the job of a task waits in the queue of a cluster. `status` is the untrusted status
-/// of the job, `columns` the width of the screen.
+/// Formats the answer for a task whose job waits in the queue of a cluster. `status` is the
+/// untrusted status of the job, `columns` the width of the screen.
 pub(crate) fn queued_why_screen(
     view: &TaskView,
     status: &str,

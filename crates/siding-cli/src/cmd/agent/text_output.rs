@@ -85,8 +85,8 @@ pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
     }
 }
 
-/// Prints why the agent ended, its token usage, the command that resumes the conversation, and the
-/// tasks that ended with the agent.
+/// Prints the reason why the agent ended, its token usage, the command that resumes the
+/// conversation, and the tasks that ended with the agent.
 pub(super) fn print_end(report: &AgentReport) {
     let usage = report.usage;
     errln!("siding: {}", format_end(&report.end));

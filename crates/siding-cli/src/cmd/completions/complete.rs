@@ -152,7 +152,7 @@ impl CommandLine {
     fn complete(&self, shell: CallingShell) -> Vec<Candidate> {
         let mut command = values::add_values(crate::cmd::Cli::command());
         if shell != CallingShell::Fish {
-            // The other shells complete paths themselves, and quote them, if there is no candidate.
+            // If there is no candidate, the other shells themselves complete and quote paths.
             command = without_paths(command);
         }
         let words = self.words.iter().map(OsString::from).collect();

@@ -144,7 +144,7 @@ fn candidates_of_task(view: &TaskView) -> Vec<CompletionCandidate> {
     name.into_iter().map(candidate).chain([candidate(&id.to_string())]).collect()
 }
 
-/// Returns whether a shell reads a word as it is, so that it needs no quotes.
+/// Returns whether a shell reads a word unchanged, so that the word needs no quotes.
 fn is_plain_word(word: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | '@');
     !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)

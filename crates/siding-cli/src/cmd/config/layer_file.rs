@@ -86,7 +86,7 @@ impl LayerFile {
         settings::read_planned(environment, planned)
     }
 
-    /// Returns what is wrong with a text for this file, regardless of all other files. The
+    /// Returns the mistakes in a text for this file, regardless of all other files. The
     /// messages name `path` as the text's file.
     pub(super) fn find_mistakes(&self, path: &Path, text: &str) -> Vec<String> {
         let planned = PlannedFile { layer: self.layer, path, text };

@@ -1,4 +1,4 @@
-//! Changes one key in the text of a settings file, and leaves all other bytes as they are.
+//! Changes one key in the text of a settings file, and leaves all other bytes unchanged.
 
 use std::ops::Range;
 

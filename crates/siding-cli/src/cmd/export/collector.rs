@@ -21,12 +21,13 @@ const TRACES_PATH: &str = "/v1/traces";
 
 /// A collector at one address.
 pub(super) struct Collector {
-    /// The address of the requests: the same for all endpoints that mean the same collector.
+    /// The address of the requests, which is the same for all endpoints that name the same
+    /// collector.
     pub(super) address: String,
     server: BlockingPost,
 }
 
-/// Why spans were not accepted.
+/// The reason why spans were not accepted.
 #[derive(Debug)]
 pub(super) enum SendFailure {
     /// A later attempt may succeed.

@@ -118,7 +118,7 @@ fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// How many spans of an export the collector has accepted and rejected.
+/// Numbers of spans of an export that the collector has accepted and rejected.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct ExportCount {
     accepted: usize,
@@ -138,7 +138,7 @@ impl fmt::Display for ExportCount {
     }
 }
 
-/// Why an export ended before all pending tasks were sent.
+/// The reason why an export ended before all pending tasks were sent.
 enum ExportStop {
     /// siding itself failed.
     Failure(Failure),
@@ -199,7 +199,7 @@ impl Exporter<'_> {
         }
     }
 
-    /// Sends spans in one request. Returns how many of them the collector has accepted.
+    /// Sends spans in one request. Returns the number of spans that the collector has accepted.
     fn send_batch(&self, batch: &[TaskSpan]) -> Result<usize, SendFailure> {
         let spans: Vec<_> = batch
             .iter()

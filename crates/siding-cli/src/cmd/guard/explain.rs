@@ -1,4 +1,4 @@
-//! `siding guard explain`: explains a rule, or what the guard sees in a command.
+//! `siding guard explain`: explains a rule, or the findings of the guard in a command.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -36,7 +36,7 @@ pub(super) fn answer<'c>(
         return Ok(reminder::build_answer(new_notices, None));
     }
     // On a full disk the reminder fails, because the count of batches cannot be written. The
-    // notices are delivered nevertheless.
+    // notices are still delivered.
     let reminder =
         reminder::after_batch(conversation, new_notices.as_ref()).unwrap_or_else(|failure| {
             failure.report();

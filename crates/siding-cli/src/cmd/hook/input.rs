@@ -120,7 +120,7 @@ impl HookInput {
         let flags = ["run_in_background", "background", "is_background"];
         let is_set = |flag| match self.tool_input.as_ref().and_then(|input| input.get(flag)) {
             Some(Value::Bool(is_set)) => *is_set,
-            // siding's tools accept the text as well.
+            // siding's tools also accept the object as text.
             Some(Value::String(text)) => text.trim().eq_ignore_ascii_case("true"),
             Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
                 false

@@ -1,4 +1,4 @@
-//! The input of a task as `siding input` writes it: a pipe, or the keyboard of a terminal.
+//! The input of a task to which `siding input` writes: a pipe, or the keyboard of a terminal.
 
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::task::input::TaskInput;
@@ -12,7 +12,7 @@ use crate::terminal_replay;
 
 /// The name under which the journal records the writer, as for a stop.
 const REQUESTER: &str = "user";
-/// The bytes of the key Enter. A terminal that passes on lines makes a newline of it (`ICRNL`,
+/// The bytes of the key Enter. A terminal in canonical mode turns it into a newline (`ICRNL`,
 /// termios(3)), and a program that reads single keys expects it.
 const ENTER: &str = "\r";
 /// The byte of Ctrl-D: the usual character for end of file (`VEOF`, termios(3)).
@@ -31,7 +31,7 @@ pub(super) enum InputWriter<'r> {
 #[derive(Debug)]
 pub(super) struct Keyboard<'r> {
     terminal: LiveTerminal<'r>,
-    /// Whether nothing was typed since the last end of a line.
+    /// Whether the last typed byte ended a line, or nothing was typed.
     is_line_complete: bool,
 }
 
@@ -52,7 +52,7 @@ impl<'r> InputWriter<'r> {
         Ok(Self::Terminal(Box::new(Keyboard { terminal, is_line_complete: true })))
     }
 
-    /// Returns what ends a line of text.
+    /// Returns the bytes that end a line of text.
     pub(super) const fn newline(&self) -> &'static str {
         match self {
             Self::Pipe(_) => "\n",
@@ -60,7 +60,7 @@ impl<'r> InputWriter<'r> {
         }
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Pipe(pipe) => pipe.write(bytes)?,
@@ -74,12 +74,12 @@ impl<'r> InputWriter<'r> {
         Ok(())
     }
 
-    /// Closes the input, so that the task reads end of file after what was written.
+    /// Closes the input, so that the task reads end of file after the written bytes.
     pub(super) fn close(self, dir: &TaskDir) -> Result<(), Failure> {
         match self {
             Self::Pipe(pipe) => pipe.close(dir)?,
             Self::Terminal(mut keyboard) => {
-                // In the middle of a line, the first Ctrl-D only passes the line on.
+                // In the middle of a line, the first Ctrl-D only delivers the line.
                 let count = if keyboard.is_line_complete { 1 } else { 2 };
                 keyboard.terminal.type_bytes(&[END_OF_FILE; 2][..count])?;
             }

@@ -22,8 +22,8 @@ const NOTIFY_SEND_PROGRAM: &str = "notify-send";
 const NOTIFICATION_COLUMNS: usize = 100;
 /// The BEL character, at which a terminal rings its bell.
 const BELL_BYTES: &[u8] = b"\x07";
-/// Maximum number of lines of a task's text in a notification. They are the last ones, which have
-/// the result.
+/// Maximum number of lines of a task's text in a notification. The last lines are used, because
+/// they contain the result.
 const MAX_SUMMARY_LINES: usize = 3;
 
 /// The terminal on which the bell rings.

@@ -1,4 +1,4 @@
-//! Sends single requests to a webhook, and describes why a request failed.
+//! Sends single requests to a webhook, and describes the reason for a failure.
 //!
 //! Messages contain only the scheme and host of the webhook's address, because the path and query
 //! may be secret.
@@ -23,7 +23,7 @@ pub(super) struct WebhookClient {
     server: BlockingPost,
 }
 
-/// Why a request failed, and whether and when to send it again.
+/// The reason why a request failed, and whether and when to repeat it.
 pub(super) struct RequestFailure {
     pub(super) answer: DeliveryStatus,
     /// Reason for the failure, as text for a person.

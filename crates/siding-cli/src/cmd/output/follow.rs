@@ -55,7 +55,8 @@ pub(super) fn run(
     follow_task(printer, root, task)
 }
 
-/// Returns how standard output shows a line that the task rewrites. A filter needs whole lines.
+/// Returns the way in which standard output shows a line that the task rewrites. A filter needs
+/// whole lines.
 fn line_redraw(args: &Args) -> LineRedraw {
     let is_filtered = !args.includes_end();
     if !is_filtered && io::stdout().is_terminal() && terminal::understands_sequences() {

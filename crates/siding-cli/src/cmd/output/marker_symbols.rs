@@ -1,4 +1,5 @@
-//! Symbols in the lines that stand for omitted or repeated output, on a terminal without UTF-8.
+//! Replaces the symbols in siding's lines about omitted or repeated output, for a terminal without
+//! UTF-8.
 
 use std::borrow::Cow;
 use std::io;
@@ -7,14 +8,14 @@ use siding_model::text::CharacterSet;
 
 use crate::terminal;
 
-/// The start of such a line. A task can print one as well, whose symbols are then also replaced.
+/// The start of such a line. If a task prints such a line, its symbols are replaced too.
 const MARKER_START: &str = "… ";
 
-/// Replaces symbols in the parts of a text. All other characters of the task remain as they are.
+/// Replaces symbols in the parts of a text. All other characters of the task remain unchanged.
 #[derive(Debug)]
 pub(super) struct MarkerSymbols {
     characters: CharacterSet,
-    /// Whether the next part starts a line.
+    /// Whether the next part begins at the start of a line.
     is_line_start: bool,
 }
 

@@ -29,7 +29,7 @@ const CHECKED_FAILURES: usize = 32;
 /// Maximum number of ended tasks whose journals are read to find the one that ended last.
 const LAST_END_CANDIDATES: usize = 64;
 
-/// Which tasks a list contains.
+/// The selection of tasks in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListScope {
     /// The tasks that run, and failures that were not shown yet. The others are counted.

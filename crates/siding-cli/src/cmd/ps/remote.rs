@@ -1,4 +1,4 @@
-//! The tasks on the machines of executors, as siding there lists them.
+//! Lists the tasks on the machines of executors, as the siding on each machine reports them.
 
 use std::process::{ExitCode, Output, Stdio};
 
@@ -24,19 +24,19 @@ const ALL_EXECUTORS: &str = "all";
 /// The list of one machine.
 #[derive(Debug, PartialEq, Eq)]
 struct RemoteList {
-    /// The list as siding there has printed it; `None` if there is none.
+    /// The list that the remote siding has printed; `None` if there is none.
     tasks: Option<Vec<u8>>,
     /// The reason why the list is missing or incomplete.
     error: Option<String>,
 }
 
 impl RemoteList {
-    /// Returns the list from the output of ssh. siding may have listed some tasks, and failed to
-    /// read others.
+    /// Returns the list from the output of ssh. The remote siding may have listed some tasks and
+    /// failed to read others.
     fn from_output(output: &Output, is_json: bool) -> Self {
         let answer = ssh::answer(&output.stdout);
         if let Ok(RemoteMessage::Missing { .. }) = serde_json::from_slice(answer) {
-            // No task has been sent there yet.
+            // No task has yet been sent to this machine.
             let tasks = Some(if is_json { b"[]".to_vec() } else { Vec::new() });
             return Self { tasks, error: None };
         }
@@ -96,7 +96,7 @@ impl Args {
         Ok(if is_complete { local } else { ExitCode::from(exit::SIDING_FAILED) })
     }
 
-    /// Returns the cluster whose tasks alone are listed; `None` if the list of this machine contains
+    /// Returns the cluster to which the list is limited; `None` if the list contains
     /// the tasks of all executors.
     pub(super) fn local_cluster(&self) -> Option<&str> {
         self.on.as_deref().filter(|on| ![LOCAL_EXECUTOR, ALL_EXECUTORS].contains(on))
@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the list from the output and the exit code of ssh, and its message.
+    /// Returns the list from ssh's output, exit code and message.
     fn list(stdout: &str, code: i32, is_json: bool) -> (Option<String>, Option<String>) {
         let output = Output {
             status: ExitStatus::from_raw(code << 8),

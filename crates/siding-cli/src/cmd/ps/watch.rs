@@ -39,10 +39,10 @@ const QUIT_KEY: u8 = b'q';
 /// Signals that end the command, once the mode of the terminal is restored.
 const END_SIGNALS: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
-/// Why [`wait`] has returned.
+/// The reason why [`wait`] has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WakeReason {
-    /// The next paint is due, or another key than [`QUIT_KEY`] was pressed.
+    /// The next paint is due, or a key other than [`QUIT_KEY`] was pressed.
     PaintDue,
     /// The cursor may no longer be below the last paint: this process was continued or moved to the
     /// foreground, after which the shell has written to the terminal.
@@ -70,7 +70,7 @@ impl Args {
             .with_hint("`siding ps` prints the list once; `siding ps --json` is for programs"));
         }
         let root = context::open_state_dir()?;
-        // A repair that failed is reported, and the tasks are listed nevertheless.
+        // A failed repair is reported, and the tasks are still listed.
         let _logged_by_callee = context::recover_all(&root)?;
         if let Some(session) = &self.session {
             context::ensure_session_exists(&root, session)?;
@@ -213,8 +213,8 @@ fn wait(
         return Ok(WakeReason::Quit);
     }
     let mut is_cursor_moved = false;
-    // The SIGCONT that ends a suspension is read before the next paint. Otherwise the list would
-    // be painted once more below that paint.
+    // The SIGCONT that ends a suspension is read before the next paint. Otherwise the list would be
+    // painted again below that paint.
     loop {
         let pending = signals.read_pending();
         if pending.is_empty() {
@@ -232,11 +232,11 @@ fn wait(
     Ok(if is_cursor_moved { WakeReason::CursorMoved } else { WakeReason::PaintDue })
 }
 
-/// Lets a signal suspend or end this process after the mode of the terminal was restored.
+/// Restores the mode of the terminal, then lets a signal suspend or end this process.
 fn handle_signal(signal: Signal, keys: &mut KeyReader) {
     if END_SIGNALS.contains(&signal) {
         keys.pause();
-        // Returns if the signal is ignored, as SIGHUP below nohup(1).
+        // Returns only if the signal is ignored, as SIGHUP is under nohup(1).
         signals::raise_unblocked(signal);
     } else if signal == Signal::TSTP {
         keys.suspend();
@@ -308,7 +308,7 @@ fn count_rows(lines: &[String], columns: usize) -> usize {
 /// Returns the escape sequences and the text that replace the `above` rows above the cursor with
 /// these lines.
 fn repaint(above: usize, lines: &[String]) -> String {
-    // "Cursor up" moves by one line for the parameter 0 as well.
+    // "Cursor up" moves by one line even for the parameter 0.
     let mut text = if above == 0 { String::new() } else { format!("\x1b[{above}A") };
     text.push('\r');
     for line in lines {

@@ -59,7 +59,7 @@ pub(super) enum FollowEnd {
     Detached(Signal),
 }
 
-/// Why the wait ended, and how much of the output was shown.
+/// The reason why the wait ended, and the amount of output that was shown.
 #[derive(Debug)]
 pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
@@ -142,7 +142,7 @@ pub(super) fn follow(
     Ok(FollowResult::new(end, caller.output, caller.last_signal, is_interrupted))
 }
 
-/// Says that a call returns before the stop that it has requested is confirmed.
+/// Prints that the call returns although the stop that it requested is not confirmed.
 fn print_stop_delay(id: TaskId) {
     render::print_note(&format!("{id} is not stopped yet; `siding show {id}` shows its state"));
 }
@@ -210,7 +210,7 @@ impl FollowResult {
         last_signal: Option<Signal>,
         is_interrupted: bool,
     ) -> Self {
-        // After a signal, the signal and not the reader determines the result.
+        // After a signal, the signal determines the result, not the reader.
         let is_disconnected =
             last_signal.is_none() && output.as_ref().is_some_and(CommandOutput::is_disconnected);
         let lost_output = output.as_ref().is_some_and(CommandOutput::has_lost_bytes);
@@ -248,9 +248,9 @@ impl RunCaller<'_, '_> {
         self.output.as_ref().is_some_and(CommandOutput::is_full_screen)
     }
 
-    /// Returns when the progress line is painted next.
+    /// Returns the time at which the progress line is painted next.
     fn paint_at(&self) -> Option<MonotonicMs> {
-        // The line would be drawn over the screen of an editor.
+        // The line would overwrite the screen of a program such as an editor.
         self.progress.as_ref().filter(|_| !self.is_full_screen()).and_then(RunProgress::paint_at)
     }
 }
@@ -268,8 +268,8 @@ impl ForegroundCaller for RunCaller<'_, '_> {
     }
 
     /// Returns a hand-over for its key, and an interrupt for each SIGINT and SIGQUIT: the first stops
-    /// the command, and the second ends the grace. The other signals that end the wait, SIGTERM and
-    /// SIGHUP, only detach this process: a host sends them when it ends, and the task's lease then
+    /// the command, and the second ends the grace. SIGTERM and SIGHUP, which also end the wait,
+    /// only detach this process: a host sends them when it exits, and the task's lease then
     /// decides whether the task continues.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();

@@ -5,8 +5,8 @@
 //! command to the background, and any other input is discarded. Otherwise the shell would execute
 //! it after the call, even if it was meant as an answer to the command, such as a password.
 //!
-//! In a pipeline another program may read the keys, such as a pager. There the keys are read only
-//! once all programs have started, and only if all of them are known to read none.
+//! In a pipeline another program may read the keys, such as a pager. There this process reads keys
+//! only after all programs have started, and only if it is known that none of them reads keys.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,7 @@ use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
 use crate::render;
 
 /// Time between two checks whether the shell has moved this process to the foreground, in
-/// milliseconds. A person who types `fg` does not press Ctrl-B sooner.
+/// milliseconds. A person cannot press Ctrl-B faster after typing `fg`.
 const FOREGROUND_CHECK_MS: u64 = 500;
 /// The programs of a pipeline that read no keys.
 const FILTERS: [&str; 19] = [
@@ -46,8 +46,8 @@ pub(super) struct Keyboard {
     keys: KeyReader,
     /// Whether other programs of this process's pipeline may read the keys.
     pipeline: PipelineState,
-    /// Time of the next check whether this process is in the foreground; `None` if it was in the
-    /// foreground at the last one. A signal reports each change from there.
+    /// Time of the next check whether this process is in the foreground; `None` if the last check
+    /// found it there. From then on, a signal reports each change.
     check_at: Option<MonotonicMs>,
     /// Whether Ctrl-B moves the command to the background.
     can_hand_over: bool,
@@ -85,7 +85,7 @@ struct TypedInput {
 }
 
 /// Returns whether the call reads keys, in a pipeline perhaps later: a person waits for a command
-/// in the foreground, standard input is a terminal, and the command does not read it itself. The
+/// in the foreground, standard input is a terminal, and the command itself does not read it. The
 /// keys of a call that is connected with the terminal of the command are read by
 /// [`crate::attachment`].
 pub(super) fn is_used(plan: &RunPlan) -> bool {
@@ -119,8 +119,8 @@ impl Keyboard {
         self.can_hand_over.then_some(HINT_AFTER)
     }
 
-    /// Returns when [`Self::check_foreground`] must be called; `None` if a signal reports the next
-    /// change.
+    /// Returns the time at which [`Self::check_foreground`] must be called; `None` if a signal
+    /// reports the next change.
     pub(super) const fn foreground_check_at(&self) -> Option<MonotonicMs> {
         self.check_at
     }

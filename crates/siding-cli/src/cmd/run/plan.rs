@@ -78,10 +78,10 @@ impl RunPlan {
     /// command that has closed its input.
     fn release_stdin(&mut self) {
         self.task.release_stdin();
-        // A terminal has no writer, and shows whether a person calls.
+        // A terminal has no writer, and is needed to detect a person.
         let is_passed_on = self.task.spec().stdin == StdinMode::Inherit;
         if is_passed_on && !io::stdin().is_terminal() {
-            // Without `/dev/null`, the writer ends with this call.
+            // Without `/dev/null`, the writer receives SIGPIPE only at the end of this call.
             let _best_effort = descriptor::redirect_stdin_to_null();
         }
     }
@@ -113,7 +113,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let (stdin, stdin_note) = open_stdin(args, has_terminal, is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let name = task_name(args)?;
-    // The files are copied after everything else is checked.
+    // All other checks precede the copy of the files.
     let copy = |executor| args.copies.copy_project(root, executor, (&cwd, is_person));
     let executor = executor.map(copy).transpose()?;
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
@@ -132,7 +132,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .env(env)
         .base_environment(base_environment(args, is_person))
         .prepare(root, &settings)?;
-    // A caller must learn which values a lock or the cap replaced.
+    // The caller must be informed about values that a lock or the cap replaced.
     let notes = settings.warnings().iter().map(ToString::to_string);
     let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
     let notes = notes.chain(remarks.into_iter().flatten()).collect();
@@ -159,7 +159,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     })
 }
 
-/// Rejects the arguments that need background tasks if the settings turn these off.
+/// Rejects arguments that need background tasks if the settings disable these.
 fn check_background_tasks(args: &Args, settings: &Settings) -> Result<(), Failure> {
     if args.background && !settings.background_tasks {
         return Err(Failure::new("--background: background tasks are turned off")
@@ -278,7 +278,7 @@ fn requested_wait(args: &Args) -> WaitRequest {
     }
 }
 
-/// Returns the executor that `--on` names, otherwise the default one; `None` for this machine.
+/// Returns the executor that `--on` names, or else the default executor; `None` for this machine.
 /// siding's own programs, such as agents, always run on this machine.
 fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorChoice>, Failure> {
     if args.kind != TaskKind::LocalBash {
@@ -296,7 +296,7 @@ fn choose_executor(args: &Args, settings: &Settings) -> Result<Option<ExecutorCh
 /// Returns the variables to which those of `--env` are added. For a person, prompts, editors and
 /// pagers are not turned off.
 const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
-    // A program with a terminal of its own is meant to ask.
+    // A program with a terminal of its own is expected to prompt.
     match (args.env_clear, args.env_plain || args.pty || is_person) {
         (true, _) => BaseEnvironment::Empty,
         (false, true) => BaseEnvironment::Inherited,
@@ -304,7 +304,8 @@ const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
     }
 }
 
-/// Opens the command's standard input. Also returns a note for a person whose input is not passed on.
+/// Opens the command's standard input. Also returns a note for a person if the input is not passed
+/// on.
 fn open_stdin(
     args: &Args,
     has_terminal: bool,

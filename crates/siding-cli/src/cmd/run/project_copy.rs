@@ -56,7 +56,7 @@ impl CopyArgs {
     }
 
     /// Copies the project to the machine of the executor, if the call requests it. Returns the
-    /// executor with the directory of the copy. The waiting person at a terminal sees a line.
+    /// executor with the directory of the copy. Shows a line to a person who waits at a terminal.
     pub(super) fn copy_project(
         &self,
         root: &StateDir,

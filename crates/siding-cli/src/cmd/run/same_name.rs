@@ -1,4 +1,4 @@
-//! The note that a running task has the same name as a new one.
+//! The note that a running task already has the name of a new task.
 
 use siding_core::store::StateDir;
 use siding_core::task::listing;
@@ -6,8 +6,8 @@ use siding_model::id::TaskId;
 
 use super::plan::RunPlan;
 
-/// Returns the note for a person whose new task has the name of a running task. Call it before the
-/// start, after which the name means the new task.
+/// Returns the note for a person whose new task has the name of a running task. Must be called
+/// before the start; afterwards, the name refers to the new task.
 pub(super) fn note_for_person(root: &StateDir, plan: &RunPlan) -> Option<String> {
     let name = plan.task.spec().name.as_deref().filter(|_| plan.is_person)?;
     // If the tasks cannot be read, the start fails, or a command that uses the name reports it.

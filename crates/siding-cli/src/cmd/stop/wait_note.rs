@@ -1,4 +1,4 @@
-//! The note for a person about a stop that takes its time: a process may use its whole grace, and a
+//! The note for a person about a slow stop: a process may use its whole grace, and a
 //! cluster may not answer.
 
 use std::io::{self, IsTerminal as _};
@@ -18,11 +18,11 @@ use crate::render;
 
 /// Time after which the note is printed.
 const NOTE_AFTER: Duration = Duration::from_secs(2);
-/// Maximum number of tasks about which a note is printed.
+/// Maximum number of tasks that the note mentions.
 const MAX_NOTES: usize = 3;
 
-/// Runs `work`, which stops these tasks, and meanwhile tells a person at a terminal what the stops
-/// wait for. `grace` replaces the grace of the tasks.
+/// Runs `work`, which stops these tasks. Meanwhile, shows a person at a terminal the reason for the
+/// delay. `grace` replaces the grace of the tasks.
 pub(super) fn run_with_note<T>(
     root: &StateDir,
     ids: &[TaskId],
@@ -40,7 +40,7 @@ pub(super) fn run_with_note<T>(
                 print_notes(root, ids, grace);
             }
         };
-        // Without the thread, only the note is missing.
+        // If the thread cannot be started, only the note is missing.
         let _best_effort = thread::Builder::new().spawn_scoped(scope, note);
         let result = work();
         drop(sender);

@@ -83,7 +83,8 @@ impl<'r> WaitProgress<'r> {
             stderr::clear_progress();
             if signal == Signal::INT {
                 if !self.schedule.is_visible() {
-                    // No line was there to erase, so the terminal's `^C` is in the row of the cursor.
+                    // There was no line to erase, so the terminal's `^C` is in the row of the
+                    // cursor.
                     stderr::note_terminal_output(b"^C");
                 }
                 let unfinished: Vec<TaskId> = waiter.unfinished_tasks().collect();

@@ -22,10 +22,11 @@ use crate::render::{self, out};
 use crate::stdout;
 use crate::terminal_replay;
 
-/// The name of this program in requests to the shim. A wait types nothing, so no journal has it.
+/// The name of this program in requests to the shim. A wait types nothing, so the name appears in
+/// no journal.
 const REQUESTER: &str = "siding wait";
-/// Shortest wait, in milliseconds: with `--timeout 0`, the condition is checked nevertheless, and
-/// `input` needs two looks that agree.
+/// Minimum wait, in milliseconds: even with `--timeout 0` the condition is checked, and `input`
+/// needs two samples that agree.
 const MIN_WAIT_MS: u64 = 20;
 
 /// Returns the task and the condition of a wait for a terminal, or `None` if no condition is about
@@ -33,8 +34,8 @@ const MIN_WAIT_MS: u64 = 20;
 ///
 /// # Errors
 ///
-/// There are several tasks or conditions. The screens of several tasks have no common wait, and the
-/// end of the task ends this wait in any case.
+/// There are several tasks or conditions. A wait for the screens of several tasks is not supported,
+/// and the end of the task ends this wait in any case.
 pub(super) fn sole_condition<'a>(
     ids: &[TaskId],
     conditions: &'a [WaitCondition],
@@ -113,7 +114,8 @@ fn wait(
         Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => TerminalWaitEnd::Ended,
         opened => opened?.wait(condition, bound_ms.max(MIN_WAIT_MS))?,
     };
-    // The last output of the task may have satisfied the condition, as for a line of the output.
+    // As with a condition on a line of the output, the last output of the task may have satisfied
+    // the condition.
     if let (TerminalWaitEnd::Ended, TerminalCondition::Screen(wanted)) = (end, condition) {
         let dir = Task::read(root, id)?.dir;
         if wanted.is_met(&terminal_replay::open(id, &dir, None)?.screen()) {

@@ -51,7 +51,7 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        // The file is parsed here as well, so that a mistake is reported before a task starts.
+        // The file is also parsed here, so that a mistake is reported before a task starts.
         let text = siding_workflow::read_text(&self.file).map_err(WorkflowError::from)?;
         let settings = context::load_settings()?;
         let check = |name: &str| check_executor(name, &settings);

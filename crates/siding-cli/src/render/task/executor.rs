@@ -22,7 +22,7 @@ impl TaskScreen {
             let lines = wrap_untrusted(&says, self.value_columns(), MAX_REASON_LINES);
             self.add_block("queued", &lines);
         }
-        // The line about the queue contains the number.
+        // The line about the queue already contains the number of the job.
         if let Some(job) = view.job_id.as_ref().filter(|_| view.queued.is_none()) {
             self.add_line("job", &one_line(job, self.value_columns()));
         }
@@ -104,7 +104,7 @@ mod tests {
         let text = words(&view);
         assert!(text.contains("ends the job then, at its time limit"), "{text}");
         assert!(!text.contains(limit) && !text.contains("moves this time"), "{text}");
-        // No deadline counts while a person waits, but the cluster knows nothing of that.
+        // While a person waits, no deadline applies, but the cluster still enforces its time limit.
         view.deadline_at = None;
         let text = words(&view);
         assert!(text.contains("none, while a person waits in the foreground"), "{text}");
