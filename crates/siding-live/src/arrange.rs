@@ -9,7 +9,7 @@ use siding_model::task_view::PhaseName;
 use crate::task::LiveTask;
 use crate::usage::TaskUsage;
 
-/// How a list of tasks is divided into groups.
+/// The way in which a list of tasks is divided into groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Grouping {
     /// One group with all tasks.

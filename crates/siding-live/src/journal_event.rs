@@ -34,7 +34,7 @@ pub enum EventTone {
 pub struct JournalEvent {
     /// Awake time since the start of the task, in milliseconds.
     pub after_ms: u64,
-    /// The wall-clock time of the start plus `after_ms`, so a suspend is not counted. Zero for the
+    /// The wall-clock time of the start plus `after_ms`, which excludes suspend. Zero for the
     /// error of a journal without a readable event.
     pub wall: UnixMs,
     /// The meaning of the event.
@@ -65,7 +65,7 @@ fn history_of_journal(bytes: &[u8]) -> JournalHistory {
     let mut events: Vec<JournalEvent> = Vec::new();
     let replayed = journal::replay_with(bytes, |_, record, state| {
         if let Record::Event { event: TaskEvent::StopAsked { by, .. }, .. } = record {
-            // The record of the remote task replaces the one about the same request here.
+            // The record of the remote task replaces the mirror's own record of the same request.
             let passed_on = format_pending_stop(by, state);
             events.retain(|known| known.text != passed_on);
         }
@@ -165,8 +165,8 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, E
     })
 }
 
-/// Describes an event of the task's terminal; `None` for the begin of the terminal, which every task
-/// with a terminal has.
+/// Describes an event of the task's terminal; `None` for the start of the terminal, which every
+/// task with a terminal has.
 fn describe_terminal(event: &TerminalEvent) -> Option<(EventTone, String)> {
     Some(match event {
         TerminalEvent::Opened { .. } => return None,
@@ -288,7 +288,8 @@ mod tests {
         bytes
     }
 
-    /// The mirror records a request, and copies the record of the remote task about the same one.
+    /// The mirror records a request, and later copies the record of the remote task about the same
+    /// request.
     #[test]
     fn a_stop_of_a_remote_task_is_one_event() {
         let executor = RemoteExecutor {

@@ -19,7 +19,7 @@ const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 pub struct TreeProcess {
     /// The process id.
     pub pid: i32,
-    /// The process id of the parent, which may be outside of the task.
+    /// The process id of the parent, which may be outside the task.
     pub parent: i32,
     /// Number of ancestors in the list.
     pub depth: usize,
@@ -74,8 +74,8 @@ fn arrange_tree(processes: Vec<TreeProcess>) -> Vec<TreeProcess> {
     arranged
 }
 
-/// Returns what each of these processes waits for. With `kernel.yama.ptrace_scope`, the kernel
-/// shows some waits only to the task's shim; they are missing here. At most 40 processes are
+/// Returns the wait of each of these processes. With `kernel.yama.ptrace_scope`, the kernel
+/// shows some waits only to the task's shim; the result lacks these. At most 40 processes are
 /// explained.
 #[must_use]
 pub fn explain_waits(dir: &TaskDir, pids: &[i32]) -> HashMap<i32, String> {
@@ -102,7 +102,7 @@ pub fn explain_waits(dir: &TaskDir, pids: &[i32]) -> HashMap<i32, String> {
     pids.iter().filter_map(|pid| explain(*pid)).collect()
 }
 
-/// Returns what a process waits for: its system call, the object, and a detail, as far as they are
+/// Returns the wait of a process: its system call, the object, and a detail, as far as they are
 /// known. `None` if nothing is known.
 #[must_use]
 pub fn describe_wait(link: &ChainLink) -> Option<String> {

@@ -28,7 +28,7 @@ pub struct LiveTask {
     /// The resources that the task uses; `None` until [`LiveView::sample`](crate::LiveView::sample)
     /// has measured them, after the end of the task, and on another machine.
     pub usage: Option<TaskUsage>,
-    /// Why the task needs a person; `None` if it does not.
+    /// The reason why the task needs a person; `None` if it needs none.
     pub need: Option<PersonNeed>,
     /// The notices of the task, read and unread, oldest first. The last notice of an ended task is
     /// usually that of its end.
@@ -55,7 +55,7 @@ pub struct LiveNotice {
     pub id: NoticeId,
     /// The kind of event that the notice reports.
     pub kind: NoticeKind,
-    /// When the event happened.
+    /// The time of the event.
     pub at: UnixMs,
     /// Whether the notice counts as unread: no reader has acknowledged it, and it is not reserved
     /// for the task's caller.
@@ -117,7 +117,7 @@ impl LiveTask {
         self.stall().map(stalled).or(self.last_output).filter(|_| self.is_live())
     }
 
-    /// Returns whether the final record is written, so that the journal will not grow any more.
+    /// Returns whether the final record is written, after which the journal no longer grows.
     pub(crate) const fn is_closed(&self) -> bool {
         self.view.ended_at.is_some()
     }

@@ -40,7 +40,7 @@ pub struct LiveView {
     unreadable: BTreeMap<TaskId, String>,
     sessions: BTreeMap<SessionId, LiveSession>,
     acks: HashMap<SessionId, Acks>,
-    /// Whether the last refresh failed. The events that it had read are lost.
+    /// Whether the last refresh failed. The events that it read are lost.
     has_failed: bool,
 }
 
@@ -164,7 +164,7 @@ impl LiveView {
     /// that a person chose.
     #[must_use]
     pub fn session_host(&self, id: &SessionId) -> Option<SessionHost> {
-        /// Bounds the search, because the parents that damaged records name could form a cycle.
+        /// Bounds the search, because damaged records could name parents that form a cycle.
         const MAX_ANCESTORS: usize = 16;
         std::iter::successors(Some(id), |id| {
             self.sessions.get(*id)?.record.as_ref()?.parent.as_ref()
@@ -186,7 +186,7 @@ impl LiveView {
     }
 
     /// Reads a task with its processes, ports and control group, for a page about one task. `None`
-    /// if the view does not contain the task, or it cannot be read any more.
+    /// if the view does not contain the task, or if the task can no longer be read.
     #[must_use]
     pub fn full_view(&self, id: TaskId) -> Option<TaskView> {
         let known = self.tasks.get(&id)?;

@@ -120,7 +120,7 @@ impl StateWatch {
         Ok(())
     }
 
-    /// Ends the watch of a task that will not change any more.
+    /// Ends the watch of a task that will no longer change.
     pub(crate) fn remove_task(&mut self, id: TaskId) {
         if let Self::Inotify(watch) = self {
             watch.tasks.remove(&watch.inotify, &id);

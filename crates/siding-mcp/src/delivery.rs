@@ -32,7 +32,8 @@ impl PendingAcks {
     }
 
     /// Waits until every answer that the client can have read is acknowledged, because the client's
-    /// next call may depend on that. The wait is bounded, because a client may stop reading.
+    /// next call may depend on these acknowledgements. The wait is bounded, because a client may
+    /// stop reading.
     pub(crate) async fn wait_settled(&self) {
         let _best_effort =
             tokio::time::timeout(SETTLE_TIMEOUT, self.writing.lock()).await.map(drop);

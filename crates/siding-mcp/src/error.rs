@@ -6,7 +6,7 @@ use siding_core::session::SessionError;
 use siding_core::task::run::RunError;
 use siding_http::ServerError;
 
-/// Why the server failed.
+/// The reason why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     /// The session cannot be opened.

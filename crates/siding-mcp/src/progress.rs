@@ -27,7 +27,7 @@ const PROGRESS_AWARE_CLIENTS: [&str; 1] = ["claude-code"];
 /// Maximum columns of the last output line in a progress message.
 const LAST_LINE_COLUMNS: usize = 100;
 
-/// How long the SDK may take to close its end of a connection that the client has closed.
+/// Maximum time for the SDK to close its end of a connection that the client has closed.
 const TRANSPORT_CLOSE_GRACE: Duration = Duration::from_millis(100);
 
 /// A tool call whose result has not been returned yet.

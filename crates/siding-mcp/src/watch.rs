@@ -28,7 +28,7 @@ use state::{WatchAction, WatchConfig, WatchEvent, WatchState};
 /// only written to the output.
 pub const NOTICE_LINE_PATTERN: &str = "^[*!]";
 
-/// How the watched server is started or reached.
+/// The command that starts the watched server, or its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchedServer {
     /// Program and arguments of a server that communicates over its standard input and output.
@@ -73,12 +73,13 @@ pub struct WatchSpec {
     pub server: WatchedServer,
     /// The resource to read, or the tool to call.
     pub target: McpTarget,
-    /// The polling interval. A server that notifies of changes is polled at most every five
-    /// minutes. Also the pause before a subscription whose stream has ended is renewed.
+    /// The polling interval, which is also the pause before the renewal of an ended subscription. A
+    /// server that notifies of changes is polled at most every five minutes.
     pub interval: Duration,
     /// Only changes with a line that matches this pattern are reported; `None` reports all.
     pub pattern: Option<Regex>,
-    /// How many times in a row the server is restarted or reconnected before the watch gives up.
+    /// Maximum number of consecutive restarts or reconnects of the server before the watch gives
+    /// up.
     pub restarts: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Records the terminal of a task as an asciicast file, version 3
 //! (<https://docs.asciinema.org/manual/asciicast/v3/>).
 //!
-//! The output file has the bytes, `output.times` their times ([`OutputTime`]), and the journal the
-//! changes of the size and the end. Input is never recorded: siding does not store it.
+//! The output file contains the bytes, `output.times` their times ([`OutputTime`]), and the journal
+//! the changes of size and the end. Input is never recorded: siding does not store it.
 //!
 //! [`OutputTime`]: siding_core::output::OutputTime
 
@@ -23,10 +23,10 @@ use crate::replay::find_terminal_end;
 use schedule::{Schedule, TimedPart};
 use writer::{CastHeader, CastWriter};
 
-/// Number that shells add to the number of a signal that has ended a command.
+/// Added by shells to the number of the signal that terminated a command, to form its exit status.
 const SIGNAL_STATUS_BASE: i32 = 128;
 
-/// A task with a terminal that is to be recorded.
+/// A task whose terminal is recorded.
 #[derive(Debug)]
 pub struct CastSource<'a> {
     /// The directory of the task.
@@ -35,13 +35,13 @@ pub struct CastSource<'a> {
     pub state: &'a TaskState,
     /// The terminal of the task.
     pub terminal: &'a TerminalState,
-    /// The time from the start to the end of the task, or to now, in milliseconds.
+    /// Time from the start of the task to its end, or to now if it still runs, in milliseconds.
     pub elapsed_ms: u64,
-    /// Longest pause that a player shows; the recorded times do not change.
+    /// Maximum pause that a player shows; the recorded times do not change.
     pub idle_limit: Option<Duration>,
 }
 
-/// What a recording lacks.
+/// The parts of the output that a recording lacks or could not date exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CastSummary {
     /// Number of bytes of output whose times are estimated.
@@ -98,14 +98,14 @@ fn exit_status(end: &LeaderEnd) -> Option<i32> {
     }
 }
 
-/// Passes the output and the changes of the size to the writer in their order.
+/// Passes the output and the changes of size to the writer in order.
 #[derive(Debug)]
 struct Recorder<'a, W> {
     writer: CastWriter<W>,
     started: MonotonicMs,
-    /// The changes of the size that are not written yet.
+    /// Changes of size that have not been written yet.
     resizes: &'a [TerminalResize],
-    /// The output that was read last.
+    /// The piece of output that was read last.
     piece: Vec<u8>,
     /// Length of the released output directly before the next byte.
     gap_bytes: u64,
@@ -144,7 +144,7 @@ impl<W: Write> Recorder<'_, W> {
         Ok(())
     }
 
-    /// Writes the changes of the size that apply to the byte at an offset.
+    /// Writes the changes of size that take effect at or before an offset.
     fn record_resizes(&mut self, offset: u64) -> io::Result<()> {
         while let Some((resize, later)) = self.resizes.split_first()
             && resize.offset <= offset
@@ -190,7 +190,7 @@ mod tests {
 
     const STARTED: MonotonicMs = MonotonicMs(1_000);
 
-    /// Returns the events of a recording of this output, whose bytes between two offsets were
+    /// Returns the events of a recording of this output, after the bytes between two offsets were
     /// released.
     fn record(
         output: &[u8],
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(events, expected);
     }
 
-    /// The gap lies in several parts and has a change of the size in it, and gives one marker.
+    /// The gap spans several parts and contains a change of size, but causes only one marker.
     #[test]
     fn released_output_is_a_marker_and_a_reset() {
         let mut output = vec![b'.'; 12 << 10];

@@ -1,9 +1,9 @@
 //! The file `screen.cache` of a task: the state of the emulator at one offset of the output.
 //!
-//! The file is next to the output, like the read cursors, which readers write as well. It is
-//! removed together with the task, and no second place has text of the task. It may be deleted at
-//! any time. An unusable file is ignored, and a reader that cannot write it only reads more the
-//! next time.
+//! The file is next to the output, like the read cursors, which readers write too. It is removed
+//! together with the task, so text of the task is stored in no other directory. It may be deleted
+//! at any time. An unusable file is ignored. If a reader cannot write the file, the next reader
+//! only has to read more output.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,15 +17,15 @@ use siding_model::record::checksum;
 use crate::history::TerminalHistory;
 use crate::saved_state::SavedState;
 
-/// First word of the file. The number must be increased whenever the emulator computes another
+/// First word of the file. The number must be increased whenever the emulator computes a different
 /// screen from the same bytes.
 const CHECKPOINT_HEADER: &str = "siding-screen-1";
-/// Version of the program that wrote the file; the file of another version is ignored.
+/// Version of the program that wrote the file; a file from another version is ignored.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 /// Maximum size of the file, in bytes. A larger state is not stored.
 const MAX_CHECKPOINT_BYTES: usize = 8 << 20;
-/// Age in milliseconds above which an unfinished replacement is removed, because the process that
-/// was writing it must have crashed.
+/// Age in milliseconds above which an unfinished replacement is removed: its writer must have
+/// crashed.
 const STALE_TEMP_FILE_MS: i64 = 10_000;
 
 /// The state of a terminal at an offset.
@@ -34,7 +34,7 @@ pub(crate) struct Checkpoint {
     build: String,
     pub(crate) offset: u64,
     pub(crate) is_incomplete: bool,
-    /// The initial size, and the changes that took effect before the offset.
+    /// The initial size, and the changes of size before the offset.
     history: TerminalHistory,
     pub(crate) state: SavedState,
 }
@@ -50,7 +50,7 @@ impl Checkpoint {
         Self { build: BUILD.to_owned(), offset, is_incomplete, history, state }
     }
 
-    /// Reads the checkpoint of a task, if it is usable for the screen at the offset `to`.
+    /// Reads the checkpoint of a task, if the screen at the offset `to` can be computed from it.
     pub(crate) fn read(dir: &TaskDir, history: &TerminalHistory, to: u64) -> Option<Self> {
         let fd = file::open_at(dir, SCREEN_CACHE_FILE, file::OpenMode::Read).ok()?;
         let bytes = file::read_to_end(fd.as_fd(), MAX_CHECKPOINT_BYTES).ok()?;
@@ -92,7 +92,8 @@ impl Checkpoint {
                 if clock::unix_now().0.saturating_sub(written) > STALE_TEMP_FILE_MS {
                     file::remove(dir, SCREEN_CACHE_TEMP_FILE)?;
                 }
-                // Another process is writing nearly the same content, or was killed meanwhile.
+                // Another process is writing nearly the same content, or was killed while it did
+                // so.
                 return Err(error);
             }
             result => result?,

@@ -10,22 +10,22 @@ use crate::screen::Screen;
 /// The start of a condition.
 const PREFIX: &str = "screen:";
 
-/// The condition `screen:REGEX`. The expression is searched in the rows, which are joined by
-/// newlines and have no blanks at their ends. `^` and `$` match at the start and the end of each
+/// The condition `screen:REGEX`. The expression is matched against the rows, without trailing
+/// blanks and joined by newlines. `^` and `$` match at the start and the end of each
 /// row.
 #[derive(Debug, Clone)]
 pub struct ScreenCondition(Regex);
 
-/// The error for a text that is not a condition about a screen.
+/// The reason why a text is not a valid condition about a screen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScreenConditionError {
-    /// The text has another form.
+    /// The text does not start with `screen:`.
     #[error(
         "`{text}` is not a condition about a screen; write `screen:REGEX`, as in `screen:^password:`"
     )]
     Form {
-        /// The rejected text as it was passed, not escaped.
+        /// The rejected text, not escaped.
         text: String,
     },
     /// The regular expression is not valid.
@@ -33,9 +33,9 @@ pub enum ScreenConditionError {
         "`{pattern}` is not a regular expression: {reason}; escape characters such as `(` with a backslash"
     )]
     Pattern {
-        /// The rejected expression as it was passed, not escaped.
+        /// The rejected expression, not escaped.
         pattern: String,
-        /// The message of the parser.
+        /// The message of the regular expression parser.
         reason: String,
     },
 }

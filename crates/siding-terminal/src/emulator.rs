@@ -10,13 +10,13 @@ use crate::restore;
 use crate::saved_state::SavedState;
 use crate::screen::{Screen, read_row};
 
-/// Number of rows that are kept after they have left the top of the primary screen.
+/// Number of rows that are kept after they have scrolled off the top of the primary screen.
 pub const SCROLLBACK_ROWS: usize = 2_000;
-/// Sets the modes in which a row is drawn as it is, and moves the cursor to the start of its row.
+/// Sets the modes in which a row is drawn unchanged, and moves the cursor to the start of its row.
 /// The cursor is saved and restored because the sequence that removes the margins moves it.
 const USUAL_MODES: &str = "\x1b7\x1b[r\x1b8\x1b[4l\x1b[?7h\x1b(B\x0f\x1b[0m\r";
 
-/// A terminal without keyboard: bytes in, screen out.
+/// A terminal without a keyboard: interprets bytes and computes the screen.
 ///
 /// The memory depends on the largest size, not on the input: the scroll-back has at most
 /// [`SCROLLBACK_ROWS`] rows, and an unterminated sequence is not stored. Any split of the bytes
@@ -24,7 +24,7 @@ const USUAL_MODES: &str = "\x1b7\x1b[r\x1b8\x1b[4l\x1b[?7h\x1b(B\x0f\x1b[0m\r";
 pub struct Emulator {
     parser: vte::Parser,
     interpreter: Interpreter,
-    /// The start of a character whose other bytes have not arrived, at most three bytes.
+    /// The first bytes of an incomplete character, at most three.
     incomplete: Vec<u8>,
 }
 
@@ -35,8 +35,8 @@ impl fmt::Debug for Emulator {
 }
 
 impl Emulator {
-    /// Returns a blank terminal. A size outside of the limits of [`TerminalSize::new`] is changed
-    /// to the nearest one within them.
+    /// Returns a blank terminal. A size outside the limits of [`TerminalSize::new`] is changed to
+    /// the nearest allowed size.
     #[must_use]
     pub fn new(size: TerminalSize) -> Self {
         Self::with_interpreter(Interpreter::new(size, SCROLLBACK_ROWS))
@@ -66,15 +66,16 @@ impl Emulator {
         self.incomplete.extend_from_slice(incomplete);
     }
 
-    /// Interprets the next byte, and returns whether it is then certain that the emulator is
-    /// between two characters and sequences, where its state can be saved.
+    /// Interprets the next byte. Returns whether the state can be saved after it: the emulator must
+    /// certainly be neither within a character nor within a sequence.
     pub(crate) fn feed_byte(&mut self, byte: u8) -> bool {
         self.interpreter.clear_printed();
         self.feed(&[byte]);
         self.interpreter.printed_ascii() == Some(byte)
     }
 
-    /// Returns the state, if [`Self::feed_byte`] has just returned true.
+    /// Returns the state to save. Must be called only directly after [`Self::feed_byte`] has
+    /// returned true.
     pub(crate) fn save_state(&self) -> SavedState {
         SavedState::save(&self.interpreter)
     }
@@ -84,10 +85,10 @@ impl Emulator {
         state.restore(SCROLLBACK_ROWS).map(Self::with_interpreter)
     }
 
-    /// Changes the size. Lines are cut or extended with blanks and not wrapped again: a program
-    /// that draws the whole screen does so after the change, and the lines of other programs stay
-    /// as they were. When the number of rows decreases, rows above the cursor move to the
-    /// scroll-back, and they return when it increases.
+    /// Changes the size. Lines are cut or extended with blanks, and not wrapped again: a
+    /// full-screen program redraws its screen after the change, and the lines of other programs
+    /// remain. When the number of rows decreases, rows above the cursor move to the scroll-back;
+    /// they return when the number increases.
     pub fn resize(&mut self, size: TerminalSize) {
         self.interpreter.resize(size);
     }
@@ -104,8 +105,8 @@ impl Emulator {
         Screen::read(&self.interpreter)
     }
 
-    /// Returns the text of the last rows that have left the top of the screen, oldest first, at
-    /// most `rows`. There are none while the alternate screen is shown.
+    /// Returns the text of the newest rows of the scroll-back, oldest first, at most `rows`.
+    /// Returns none while the alternate screen is shown.
     #[must_use]
     pub fn scrollback(&self, rows: usize) -> Vec<String> {
         let mut grid = self.interpreter.grid().clone();
@@ -118,9 +119,9 @@ impl Emulator {
         (0..count).map(read).collect()
     }
 
-    /// Returns bytes that draw the last rows that have left the top of the screen, at most `rows`,
-    /// on another terminal, which has `height` rows. They start in the row of its cursor, and move
-    /// everything on its screen to its scroll-back. Returns no bytes if there are no such rows, as
+    /// Returns bytes that draw the newest rows of the scroll-back, at most `rows`, on another
+    /// terminal with `height` rows. They start in the row of that terminal's cursor, and move the
+    /// content of its screen to its scroll-back. Returns no bytes if there are no such rows, or
     /// while the alternate screen is shown.
     #[must_use]
     pub fn scrollback_bytes(&self, rows: usize, height: u16) -> Vec<u8> {

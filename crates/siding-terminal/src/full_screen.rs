@@ -1,4 +1,4 @@
-//! The text of a full-screen program. Its output as lines is not readable, because the program
+//! The text of a full-screen program. Its output is not readable as lines, because the program
 //! moves the cursor to draw.
 
 use std::io;
@@ -10,14 +10,14 @@ use siding_model::text::make_visible;
 use crate::emulator::SCROLLBACK_ROWS;
 use crate::replay::{TerminalReplay, read_tail};
 
-/// Output before the end in which a switch between the screens is searched, in bytes. It is more
-/// than a reader sees of the end of an output.
+/// Number of bytes before the end of the output that are searched for a switch between the screens.
+/// It exceeds the excerpt that a reader receives.
 const SEARCHED_BYTES: u64 = 256 << 10;
 /// The sequences that switch to the alternate screen and back (ctlseqs, "DEC Private Mode Set").
 const SCREEN_SWITCHES: [&[u8]; 6] =
     [b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1047h", b"\x1b[?1047l", b"\x1b[?47h", b"\x1b[?47l"];
 
-/// Returns the present rows of a terminal as text, after the rows that have left its top, if a
+/// Returns the scroll-back and the rows of the screen as text, if a
 /// full-screen program has drawn the end of the output. Returns `None` for other output.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use siding_model::terminal::{TerminalSize, TerminalState};
 pub struct TerminalHistory {
     /// Size at the start.
     pub initial: TerminalSize,
-    /// Later sizes in their order, each with the offset of the output from which it applies.
+    /// Later sizes in order, each with the output offset from which it applies.
     pub resizes: Vec<(u64, TerminalSize)>,
 }
 
@@ -20,7 +20,7 @@ impl From<&TerminalState> for TerminalHistory {
 }
 
 impl TerminalHistory {
-    /// Returns the history without the changes after an offset.
+    /// Returns the history up to an offset.
     pub(crate) fn up_to(&self, offset: u64) -> Self {
         let resizes = self.resizes.iter().take_while(|(from, _)| *from <= offset);
         Self { initial: self.initial, resizes: resizes.copied().collect() }
@@ -31,7 +31,7 @@ impl TerminalHistory {
         self.resizes.last().map_or(self.initial, |(_, size)| *size)
     }
 
-    /// Returns by how many rows the terminal grows in total after an offset.
+    /// Returns the total number of rows by which the terminal grows after an offset.
     pub(crate) fn growth_after(&self, offset: u64) -> usize {
         let known = self.up_to(offset);
         let mut rows = known.size().rows;

@@ -1,11 +1,11 @@
-//! Interprets control functions for vt100, which has the cells and lacks some of the functions.
+//! Interprets control functions. The crate vt100 stores the cells, but lacks some of the functions.
 //!
 //! vt100 has no character sets, no tab stops, no insert mode, no choice of wrapping at the margin,
 //! no `CSI s`, and drops invalid UTF-8. A wide character made from a narrow one by U+FE0F at the
 //! margin makes it panic. The interpreter keeps this state itself, and passes vt100 only sequences
-//! that it implements as xterm does. No state is hidden in vt100 that could not be read back, so
-//! that a [`saved_state`](crate::saved_state) is exact: cursors are saved here, and the margins are
-//! sent again at each change between the screens.
+//! that vt100 implements as xterm does. vt100 holds no state that cannot be read back, so a
+//! [`saved_state`](crate::saved_state) is exact: the interpreter saves cursors itself, and sends
+//! the margins again at each switch between the screens.
 
 mod control;
 mod dispatch;
@@ -20,11 +20,11 @@ pub(crate) use control::{ControlState, SavedCursor};
 
 use crate::style::{pen_style, push_style};
 
-/// Private-use character that vt100 stores for U+FFFD, which it would not draw.
+/// Private-use character that is stored in place of U+FFFD, because vt100 does not draw U+FFFD.
 pub(crate) const REPLACEMENT_STAND_IN: char = '\u{10fffd}';
 /// Selectors that show the preceding character as text or as an emoji.
 const PRESENTATION_SELECTORS: [char; 2] = ['\u{fe0e}', '\u{fe0f}'];
-/// Size of the queue at which it is passed to vt100, in bytes.
+/// Size at which the queue is passed to vt100, in bytes.
 const MAX_QUEUED_BYTES: usize = 16 << 10;
 /// Largest number of columns. Bounds the memory and keeps vt100's arithmetic far from overflow.
 const MAX_COLUMNS: u16 = 500;
@@ -32,7 +32,7 @@ const MAX_COLUMNS: u16 = 500;
 const MAX_ROWS: u16 = 200;
 
 /// Records whether a row has left the scroll-back. From then on, vt100 counts more rows than it
-/// has.
+/// stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DiscardedRows(pub(crate) bool);
 
@@ -65,7 +65,7 @@ impl Interpreter {
         Self { grid, queued: String::new(), control, printed_ascii: None }
     }
 
-    /// Returns the cells. Must not be called while text is queued.
+    /// Returns the cells. Must be called only with an empty queue.
     pub(crate) fn grid(&self) -> &vt100::Screen {
         debug_assert!(self.queued.is_empty(), "text is queued");
         self.grid.screen()
@@ -94,7 +94,7 @@ impl Interpreter {
         self.printed_ascii
     }
 
-    /// Passes the queue to vt100.
+    /// Passes the queued text and sequences to vt100.
     pub(crate) fn flush(&mut self) {
         self.grid.process(self.queued.as_bytes());
         self.queued.clear();
@@ -119,8 +119,9 @@ impl Interpreter {
         self.grid.screen().cursor_position()
     }
 
-    /// Moves a cursor behind the last column, where the next character would wrap, to the last
-    /// column. In xterm the cursor is there all the time, so that other functions start from there.
+    /// Moves a cursor that is behind the last column, where the next character would wrap, to the
+    /// last column. In xterm the cursor never leaves the last column, so other functions start from
+    /// there.
     fn resolve_pending_wrap(&mut self) {
         let columns = self.size().columns;
         if self.cursor().1 >= columns {
@@ -144,7 +145,7 @@ impl Interpreter {
         self.queue(format_args!("\x1b[{};{}H", row + 1, column + 1));
     }
 
-    /// Returns the row, from 0, that a parameter from 1 addresses.
+    /// Returns the row, counted from 0, for a parameter that counts from 1.
     fn addressed_row(&self, parameter: u16) -> u16 {
         let row = parameter.max(1) - 1;
         if self.control.origin_mode {
@@ -194,16 +195,16 @@ impl Interpreter {
     }
 
     fn draw_combining(&mut self, c: char) {
-        // As in xterm, a selector does not change the width of a character. vt100 would change it:
-        // at the margin it then moves the character to the next row, and loses it or panics if this
-        // scrolls or if there is only one column.
+        // As in xterm, a selector does not change the width of a character. vt100 would change the
+        // width: at the margin it then moves the character to the next row. If this scrolls, or
+        // with a single column, it loses the character or panics.
         if !PRESENTATION_SELECTORS.contains(&c) {
             self.queued.push(c);
         }
     }
 
-    /// Moves the cursor by rows, up to a margin unless the cursor is beyond it already. Returns the
-    /// new row.
+    /// Moves the cursor by rows, at most to a margin, unless the cursor is already beyond the
+    /// margin. Returns the new row.
     fn move_by_rows(&mut self, count: u16, is_upward: bool) -> u16 {
         self.resolve_pending_wrap();
         let (row, _) = self.cursor();
@@ -231,7 +232,8 @@ impl Interpreter {
         }
     }
 
-    /// Repeats the last character, at most for one row, so that a short sequence is cheap.
+    /// Repeats the last character, for at most one row, so that a short sequence cannot be
+    /// expensive.
     fn repeat_last(&mut self, count: u16) {
         if let Some(c) = self.control.last_char {
             for _ in 0..count.min(self.size().columns) {
@@ -255,7 +257,7 @@ impl Interpreter {
         self.grid.screen().alternate_screen()
     }
 
-    /// Shows the alternate or the primary screen. Both have one cursor and the same margins.
+    /// Switches to the alternate or the primary screen. The two share the cursor and the margins.
     fn switch_screen(&mut self, alternate: bool) {
         if self.is_alternate() == alternate {
             return;
@@ -295,13 +297,13 @@ impl Interpreter {
         self.move_to(saved.row.clamp(top, bottom), saved.column.min(columns - 1));
     }
 
-    /// Sets the margins to rows from 1; 0 means the first or the last row. The cursor moves to the
-    /// origin.
+    /// Sets the margins to rows counted from 1; 0 means the first or the last row. Moves the cursor
+    /// to the origin.
     fn set_margins(&mut self, top: u16, bottom: u16) {
         let rows = self.size().rows;
         let bottom = if bottom == 0 { rows } else { bottom.min(rows) };
         let top = top.max(1);
-        // xterm ignores a region of less than two rows, except in a terminal that has only one.
+        // xterm ignores a region of fewer than two rows, except in a terminal with a single row.
         if top > bottom || (top == bottom && rows > 1) {
             return;
         }
@@ -357,7 +359,7 @@ impl Interpreter {
     }
 }
 
-/// Returns the numbers of rows and columns within the limits.
+/// Limits the numbers of rows and columns to the allowed range.
 pub(crate) fn cell_counts(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
     let at_least_one =
         |count: u16, most: u16| NonZeroU16::new(count.min(most)).unwrap_or(NonZeroU16::MIN);

@@ -1,4 +1,4 @@
-//! The screen of a task with a pseudo terminal.
+//! The screen of a task with a pseudoterminal.
 //!
 //! The output file of such a task contains the raw bytes that the task wrote to its terminal. The
 //! screen is not stored: each reader computes it from these bytes (docs/adr/0031-screen.md).
@@ -9,9 +9,10 @@
 //!                                          └ vt100: the cells ─ Screen ─ text, JSON, conditions
 //! ```
 //!
-//! [`LiveTerminal`] adds the keys, and the wait for their effect, through the shim of a running
-//! task. [`write_cast`] records the output with its times. Everything except these three is pure. No input can make the emulator panic, and its
-//! memory depends on the size of the terminal and not on the input.
+//! [`LiveTerminal`] types keys through the shim of a running task, and waits for their effect.
+//! [`write_cast`] records the output with its times. Everything else is pure. No
+//! input can make the emulator panic, and its memory depends on the size of the terminal and not on
+//! the input.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The terminal of a running task: its present screen, the keys that are typed into it, and the wait
-//! for what follows.
+//! The terminal of a running task: reads the present screen, types keys, and waits for their
+//! effect.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -28,22 +28,22 @@ use crate::screen::Screen;
 
 /// Time without output after which a terminal is idle, in milliseconds.
 pub const IDLE_MS: u64 = 500;
-/// First and longest pause between two looks at the processes of a task, in milliseconds: the kernel
+/// First and longest pause between two samples of a task's processes, in milliseconds. The kernel
 /// sends no notification when a process begins to read its terminal.
 const LOOK_PAUSE_MS: (u64, u64) = (5, 50);
-/// Time for which the local copy of a remote output may lag behind, in milliseconds.
+/// Maximum wait for the local copy of a remote output, in milliseconds.
 const COPY_TIMEOUT_MS: u64 = 10_000;
-/// Maximum number of attempts to type for a certain screen while the output grows without changing
+/// Maximum number of attempts to type with `if_screen` while the output grows without changing
 /// the screen.
 const MAX_TYPE_ATTEMPTS: u32 = 100;
 
-/// The reason why a terminal could not be read, or why keys were not typed.
+/// The reason why a terminal was not read, or why keys were not typed.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveTerminalError {
     /// The terminal could not be used, or does not accept the keys at present.
     #[error(transparent)]
     Terminal(#[from] TerminalError),
-    /// A key has no bytes in the present modes of the terminal.
+    /// No byte sequence encodes the key in the present modes of the terminal.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The output of the task could not be read.
@@ -62,14 +62,14 @@ impl From<WatchError> for LiveTerminalError {
     }
 }
 
-/// The event in a terminal for which a caller waits.
+/// The condition of a terminal for which a caller waits.
 #[derive(Debug, Clone)]
 pub enum TerminalCondition {
     /// The screen matches a regular expression.
     Screen(ScreenCondition),
     /// There was no output for [`IDLE_MS`].
     Idle,
-    /// A process in the foreground waits for input, and has read everything that was typed.
+    /// A foreground process waits for input, and has read everything that was typed.
     Input,
 }
 
@@ -103,12 +103,12 @@ impl FromStr for TerminalCondition {
     }
 }
 
-/// The end of a wait.
+/// The reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalWaitEnd {
     /// The condition is met.
     Met,
-    /// The time has passed.
+    /// The timeout has passed.
     TimedOut,
     /// The task has ended.
     Ended,
@@ -126,14 +126,15 @@ impl TerminalWaitEnd {
     }
 }
 
-/// The screen of a running task, and what its terminal expects.
+/// The screen of a running task, and the state of its terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveScreen {
     /// The screen.
     pub screen: Screen,
-    /// The input that the task waits for; `None` while it waits for none.
+    /// The input for which the task waits; `None` if it does not wait.
     pub awaited: Option<AwaitedInput>,
-    /// Time since which a person has the terminal, in milliseconds; `None` while none has.
+    /// Time for which a person has held the terminal lease, in milliseconds; `None` without a
+    /// lease.
     pub taken_for_ms: Option<u64>,
 }
 
@@ -160,7 +161,7 @@ impl<'r> LiveTerminal<'r> {
         requester: &str,
     ) -> Result<Self, LiveTerminalError> {
         let mut client = TerminalClient::open(root, program, id, user, requester)?;
-        // A task without a terminal refuses, and gives the reason.
+        // For a task without a terminal, the shim refuses the request and gives the reason.
         client.facts()?;
         let dir = client.watch().dir().map_err(WatchError::from)?;
         Ok(Self { client, user, dir, replay: None })
@@ -175,7 +176,7 @@ impl<'r> LiveTerminal<'r> {
         Ok(self.facts_and_screen()?.1)
     }
 
-    /// Returns the present screen, and what the terminal expects.
+    /// Returns the present screen, and the state of the terminal.
     ///
     /// # Errors
     ///
@@ -186,7 +187,7 @@ impl<'r> LiveTerminal<'r> {
         Ok(LiveScreen { screen, awaited, taken_for_ms: facts.taken_for_ms })
     }
 
-    /// Returns the offset of the output up to which the last screen was computed, and whether a part
+    /// Returns the output offset of the last screen, and whether a part
     /// before it was missing.
     #[must_use]
     pub fn position(&self) -> (u64, bool) {
@@ -232,7 +233,7 @@ impl<'r> LiveTerminal<'r> {
         }
     }
 
-    /// Types bytes as they are, unless the terminal refuses the keys of this user.
+    /// Types bytes unchanged, unless the terminal refuses the keys of this user.
     ///
     /// # Errors
     ///
@@ -245,8 +246,8 @@ impl<'r> LiveTerminal<'r> {
         Ok(self.client.write(bytes, None)?)
     }
 
-    /// Returns the refusal of an agent's keys that would answer a prompt for a secret, which the
-    /// shim does not recognize without the screen.
+    /// Returns the refusal if an agent's keys would answer a prompt for a secret. The shim cannot
+    /// recognize the prompt, because it has no screen.
     fn secret_refusal(&self, facts: &TerminalFacts, screen: &Screen) -> Option<KeysRefusal> {
         if self.user == TerminalUser::Person {
             return None;
@@ -322,10 +323,11 @@ impl<'r> LiveTerminal<'r> {
         let mut previous = None;
         loop {
             let facts = self.client.facts()?;
-            // A program may look for input between two steps of its work, so two looks must agree.
+            // A program may poll for input between two steps of its work, so two samples must
+            // agree.
             let seen = facts.awaits_input().then_some((facts.output_bytes, facts.input));
             if seen.is_some() && seen == previous {
-                // The caller shows the local output, which must contain the question.
+                // The caller shows the local output, so it must already contain the question.
                 self.screen_at(facts.output_bytes)?;
                 return Ok(TerminalWaitEnd::Met);
             }
@@ -346,7 +348,8 @@ impl<'r> LiveTerminal<'r> {
         Ok(self.client.watch().send(&request)?)
     }
 
-    /// Waits until the output grows, for at most `timeout_ms` milliseconds. Returns whether it has.
+    /// Waits until the output grows, for at most `timeout_ms` milliseconds. Returns whether the
+    /// output has grown.
     fn wait_for_output(&mut self, timeout_ms: u64) -> Result<bool, LiveTerminalError> {
         let until = clock::monotonic_now().plus_ms(timeout_ms);
         loop {
@@ -396,7 +399,7 @@ impl<'r> LiveTerminal<'r> {
                     none.insert(TerminalReplay::open(&dir, &history, to, false).map_err(failed)?)
                 }
             };
-            // The output of a remote task arrives a moment after the answer of its shim.
+            // The output of a remote task arrives shortly after the answer of its shim.
             let is_complete = replay.offset() >= output_bytes;
             if is_complete || clock::monotonic_now() >= until {
                 return Ok(replay.screen());
@@ -406,7 +409,7 @@ impl<'r> LiveTerminal<'r> {
     }
 }
 
-/// Returns the text of the row with the cursor, where a program asks.
+/// Returns the text of the row with the cursor, where a program shows its prompt.
 fn cursor_row(screen: &Screen) -> &str {
     screen.row(usize::from(screen.cursor().row))
 }

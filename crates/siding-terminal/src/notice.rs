@@ -1,4 +1,4 @@
-//! The screen in the notice that a person has given a terminal back.
+//! Adds the screen to the notice that a person has released a terminal.
 
 use siding_core::store::StateDir;
 use siding_model::id::TaskId;
@@ -12,8 +12,8 @@ use crate::screen::Screen;
 /// Maximum number of rows in a notice.
 const NOTICE_ROWS: usize = 12;
 
-/// Replaces the excerpt of the output by the last rows of the screen, in each notice that a
-/// terminal was given back. Where the screen cannot be computed, the notice stays as it is.
+/// In each notice about a released terminal, replaces the excerpt of the output with the last rows
+/// of the screen. If the screen cannot be computed, the notice does not change.
 pub fn show_screens_in_notices(root: &StateDir, notices: &mut [NoticeView]) {
     for notice in notices {
         if notice.status == NoticeStatus::TerminalReturned

@@ -11,9 +11,10 @@ use crate::emulator::Emulator;
 use crate::history::TerminalHistory;
 use crate::screen::Screen;
 
-/// Output after which a new checkpoint is worth its write, in bytes.
+/// Amount of new output that justifies writing a new checkpoint, in bytes.
 const CHECKPOINT_INTERVAL_BYTES: u64 = 1 << 20;
-/// Output before the end of a read in which a place for a checkpoint is searched, in bytes.
+/// Number of bytes before the end of a read that are searched for an offset at which the state can
+/// be saved.
 const CHECKPOINT_SEARCH_BYTES: u64 = 4 << 10;
 /// Maximum length of siding's own line at the end of the output, in bytes.
 const MAX_SIDING_LINE_BYTES: u64 = 4 << 10;
@@ -22,8 +23,8 @@ const SIDING_LINE_START: &[u8] = b"[siding] ";
 
 /// A terminal that follows the output file of a task.
 ///
-/// A caller that waits keeps the replay and calls [`Self::advance`] again: only the new output is
-/// then read. A first call starts from the task's checkpoint, if there is one.
+/// A caller that waits keeps the replay and calls [`Self::advance`] again, which reads only the new
+/// output. A new replay starts from the task's checkpoint, if there is one.
 #[derive(Debug)]
 pub struct TerminalReplay {
     emulator: Emulator,
@@ -96,7 +97,7 @@ impl TerminalReplay {
             let target = to.map_or(end, |to| to.min(end));
             let search_from = target.saturating_sub(CHECKPOINT_SEARCH_BYTES).max(self.offset);
             self.read_to(&mut chunks, history, search_from)?;
-            // A checkpoint for a much earlier screen would replace one for the present screen.
+            // A checkpoint of a much earlier screen would replace that of the present screen.
             let is_present = end - target <= CHECKPOINT_SEARCH_BYTES;
             let is_due = self.offset.saturating_sub(self.checkpoint_offset)
                 >= CHECKPOINT_INTERVAL_BYTES
@@ -189,8 +190,8 @@ impl TerminalReplay {
         self.checkpoint_offset = self.offset;
     }
 
-    /// Passes the output up to `to` to `feed`, which advances the offset, until `feed` breaks.
-    /// Changes of the size are applied between the bytes before and after their offsets.
+    /// Passes the output up to `to` to `feed`, which advances the offset. Stops when `feed` returns
+    /// `Break`. Changes of the size are applied between the bytes before and after their offsets.
     fn read_chunks(
         &mut self,
         chunks: &mut RawChunks,
@@ -217,7 +218,7 @@ impl TerminalReplay {
     }
 
     /// Continues after released output with a blank terminal: the missing bytes may have changed
-    /// everything, also the modes.
+    /// everything, including the modes.
     fn skip_gap(&mut self, to: u64) {
         self.emulator = Emulator::new(self.emulator.size());
         self.is_incomplete = true;
@@ -225,8 +226,8 @@ impl TerminalReplay {
     }
 }
 
-/// Returns the offset after the last byte that the terminal received: siding's own line at the end
-/// of the output is not part of it.
+/// Returns the offset after the last byte of the terminal, which excludes siding's own line at the
+/// end of the output.
 ///
 /// A terminal ends its lines with a carriage return and a newline, siding with a newline alone.
 pub(crate) fn find_terminal_end(chunks: &mut RawChunks, end: u64) -> io::Result<u64> {

@@ -6,8 +6,8 @@ use siding_model::text::CharStyle;
 
 use crate::style::{cell_style, push_style, stored_style};
 
-/// Appends the drawing of one row from its first column on, without blank cells at the end. `pen`
-/// is the style that the terminal draws with, before and after. Returns the number of drawn
+/// Appends the sequences that draw one row from its first column, without trailing blank cells.
+/// `pen` is the terminal's style, which the call updates. Returns the number of drawn
 /// columns.
 pub(crate) fn push_row(
     grid: &vt100::Screen,
@@ -27,7 +27,7 @@ pub(crate) fn push_row(
         }
         let style = stored_style(cell);
         let count = count_erased(grid, row, column, used, &style);
-        // The cells of the terminal are blank, so cells without style need not be erased.
+        // The terminal is blank, so cells without a style need not be erased.
         if style != CharStyle::default() {
             select_style(&style, pen, out);
             let _writing_to_string = write!(out, "\x1b[{count}X");
@@ -38,8 +38,8 @@ pub(crate) fn push_row(
     used
 }
 
-/// Returns the number of erased cells with this stored style between two columns, from the first
-/// one on.
+/// Returns the number of consecutive erased cells with this stored style, from the first of two
+/// columns and before the second.
 fn count_erased(grid: &vt100::Screen, row: u16, from: u16, to: u16, style: &CharStyle) -> u16 {
     let is_erased = |column: u16| {
         grid.cell(row, column)
@@ -49,7 +49,7 @@ fn count_erased(grid: &vt100::Screen, row: u16, from: u16, to: u16, style: &Char
     end - from
 }
 
-/// Appends the drawing of all rows, each after the movement to its start. The cells of the terminal
+/// Appends the sequences that draw all rows, each preceded by a movement to its start. The terminal
 /// must be blank.
 pub(crate) fn push_rows(grid: &vt100::Screen, pen: &mut CharStyle, out: &mut String) {
     let (rows, _) = grid.size();
@@ -84,12 +84,12 @@ pub(crate) fn push_cursor(
     }
 }
 
-/// Appends the movement to a row and a column that start at 0.
+/// Appends the movement to a row and a column, both counted from 0.
 pub(crate) fn push_position(row: u16, column: u16, out: &mut String) {
     let _writing_to_string = write!(out, "\x1b[{};{}H", row + 1, column + 1);
 }
 
-/// Appends the margins, which start at 0. The cursor then has to be moved.
+/// Appends the margins, counted from 0. The caller must then move the cursor.
 pub(crate) fn push_margins(margins: Option<(u16, u16)>, out: &mut String) {
     if let Some((top, bottom)) = margins {
         let _writing_to_string = write!(out, "\x1b[{};{}r", top + 1, bottom + 1);
@@ -104,7 +104,7 @@ fn select_style(style: &CharStyle, pen: &mut CharStyle, out: &mut String) {
 }
 
 fn push_cell(cell: &vt100::Cell, pen: &mut CharStyle, out: &mut String) {
-    // An erased cell, which only the cursor behind it makes necessary to draw, looks as before.
+    // An erased cell that is drawn only to place the cursor behind it keeps its look.
     select_style(&cell_style(cell), pen, out);
     out.push_str(if cell.has_contents() { cell.contents() } else { " " });
 }

@@ -1,4 +1,4 @@
-//! The complete state of an emulator between two characters, for a checkpoint.
+//! The complete state of an emulator between two characters or sequences, for a checkpoint.
 
 use siding_model::terminal::TerminalSize;
 use siding_model::text::CharStyle;
@@ -14,12 +14,13 @@ use crate::style::{pen_style, push_style};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SavedState {
     pub(crate) size: TerminalSize,
-    /// Columns of the widest row of the scroll-back, which keeps its width when the size changes.
+    /// Number of columns of the widest row in the scroll-back. Rows there keep their width when the
+    /// size changes.
     history_columns: u16,
-    /// Rows in the scroll-back.
+    /// Number of rows in the scroll-back.
     history_rows: usize,
-    /// Whether rows have left the scroll-back. vt100 counts them, so that a later growth of the
-    /// screen by more rows than `history_rows` would have another effect than before.
+    /// Whether rows have left the scroll-back. vt100 counts them, so growing the screen by more
+    /// than `history_rows` rows would have a different effect on the restored emulator.
     has_discarded_rows: bool,
     /// Draws the scroll-back.
     history: String,
@@ -72,7 +73,7 @@ impl SavedState {
             out.push_str(select);
             restore::push_rows(copy.screen(), &mut pen, out);
             if !is_active {
-                // A change of the number of rows depends on this row.
+                // The effect of a change of size depends on this row.
                 let (row, column) = copy.screen().cursor_position();
                 restore::push_position(row, column.min(self.size.columns - 1), out);
             }

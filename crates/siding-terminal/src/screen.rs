@@ -13,7 +13,7 @@ use crate::style::{cell_style, pen_style, push_style};
 /// The shape of the cursor that the task has chosen (DECSCUSR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CursorShape {
-    /// The task has chosen none.
+    /// The terminal's own shape, as the task has not chosen one.
     #[default]
     Default,
     /// A block that covers the cell.
@@ -37,7 +37,7 @@ pub struct ScreenCursor {
     pub shape: CursorShape,
 }
 
-/// Neighboring characters of a row that look the same.
+/// Neighboring characters of a row with the same style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StyledRun {
     /// The column of the first character, from 0.
@@ -55,7 +55,8 @@ pub(crate) struct ScreenRow {
     text: String,
     /// The number of columns of `text`.
     text_columns: u16,
-    /// For each column of the row, the offset in the text, even beyond its end.
+    /// For each column of the row, the offset in the text, even for columns beyond the end of the
+    /// text.
     offsets: Vec<usize>,
     runs: Vec<StyledRun>,
 }
@@ -165,9 +166,9 @@ impl Screen {
         self.modes
     }
 
-    /// Returns the hash of what a person sees, as 16 hexadecimal digits: of the size, the rows, the
-    /// cursor, and whether it is the alternate screen. Colors and the title are not included.
-    /// Builds of siding agree on the hash.
+    /// Returns the hash of the visible state as 16 hexadecimal digits: of the size, the rows, the
+    /// cursor, and the choice of the alternate screen. Colors and the title are not included.
+    /// All builds of siding compute the same hash.
     #[must_use]
     pub fn content_hash(&self) -> String {
         let ScreenCursor { row, column, visible, shape: _ } = self.cursor;
@@ -227,7 +228,7 @@ pub(crate) fn read_row(grid: &vt100::Screen, row: u16, columns: u16) -> ScreenRo
     ScreenRow { text, text_columns: text_end.1, offsets, runs }
 }
 
-/// Returns the character that a stored one stands for.
+/// Returns the character that a stored character represents.
 const fn shown_character(c: char) -> char {
     if c == REPLACEMENT_STAND_IN { '\u{fffd}' } else { c }
 }
@@ -262,7 +263,7 @@ const fn cursor_shape(style: vt100::CursorStyle) -> CursorShape {
 fn format_state(grid: &vt100::Screen, control: &ControlState) -> String {
     let mut out = String::new();
     out.push_str(if grid.alternate_screen() { "\x1b[?1049h" } else { "\x1b[?1049l" });
-    // Of a real terminal, the earlier state is unknown.
+    // The earlier state of a real terminal is unknown.
     out.push_str("\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b(B\x1b)B\x0f\x1b[0m\x1b[H\x1b[2J");
     let mut pen = CharStyle::default();
     restore::push_rows(grid, &mut pen, &mut out);
@@ -294,7 +295,7 @@ fn format_state(grid: &vt100::Screen, control: &ControlState) -> String {
         }
     }
     out.push_str(&grid.input_mode_formatted());
-    // Only the cells have the stand-in; a title may contain the character itself.
+    // Only cells contain the stand-in; a title may contain the character itself.
     let mut out = out.replace(REPLACEMENT_STAND_IN, "\u{fffd}");
     if !control.title.is_empty() {
         let _writing_to_string = write!(out, "\x1b]2;{}\x07", control.title);

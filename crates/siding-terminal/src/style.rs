@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use siding_model::text::{CharStyle, TextColor};
 
-/// Returns how a cell looks. An erased cell has only a background, as in xterm.
+/// Returns the visible style of a cell. An erased cell shows only a background, as in xterm.
 pub(crate) fn cell_style(cell: &vt100::Cell) -> CharStyle {
     let style = stored_style(cell);
     if cell.has_contents() {
@@ -15,7 +15,7 @@ pub(crate) fn cell_style(cell: &vt100::Cell) -> CharStyle {
 }
 
 /// Returns the style that is stored in a cell, even if the cell does not show all of it. A
-/// combining mark on an erased cell shows it.
+/// combining mark on an erased cell makes the style visible.
 pub(crate) fn stored_style(cell: &vt100::Cell) -> CharStyle {
     CharStyle {
         foreground: text_color(cell.fgcolor()),

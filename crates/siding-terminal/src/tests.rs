@@ -1,4 +1,4 @@
-//! Tests the emulator with random output, with a second emulator, and with real files.
+//! Tests the emulator with random output, against a second emulator, and with real files.
 
 mod differential;
 mod fuzz;

@@ -119,15 +119,15 @@ fn first_new_row(
     Some(if is_echo && usize::from(cursor.row) > start { start + 1 } else { start })
 }
 
-/// Returns by how many rows the screen moved up, and which rows differ nevertheless. The number is
-/// the one with the fewest differences.
+/// Returns the number of rows by which the screen moved up, and the rows that differ after this
+/// movement. Of all possible movements, chooses the one with the fewest differences.
 fn find_changes(before: &Screen, after: &Screen) -> (usize, Vec<usize>) {
     let differing = |scrolled: usize| -> Vec<usize> {
         let rows = after.rows().enumerate();
         rows.filter(|(row, text)| *text != before.row(row + scrolled)).map(|(row, _)| row).collect()
     };
     let candidates = (0..after.rows().len()).map(|scrolled| (scrolled, differing(scrolled)));
-    // The first of several minima, so that an equal screen has not moved.
+    // Chooses the first of several minima, so that an equal screen counts as not moved.
     candidates.min_by_key(|(_, rows)| rows.len()).unwrap_or_default()
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum TaskAction {
     Release,
     /// Acknowledge the notices so far for the person at this terminal.
     Acknowledge,
-    /// Find out what each process waits for. `may_repair` allows the replacement of a killed shim.
+    /// Determine the wait of each process. `may_repair` allows the replacement of a killed shim.
     Explain { may_repair: bool },
     /// Ask for the peak usage of the task so far.
     MeasurePeaks,
@@ -80,7 +80,7 @@ pub(crate) enum Effect {
     Copy(String),
     /// Show the output of a task in the pager.
     OpenPager(TaskId),
-    /// Connect this terminal with that of a task.
+    /// Connect this terminal with the terminal of a task.
     Attach(TaskId),
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct App {
     waiting_reports: VecDeque<Overlay>,
     pub(crate) message: Option<Message>,
     /// Messages that arrived while an input line or a question was in the last line. The first one
-    /// is shown, instead of `message`, once the line is free, and each key removes one.
+    /// is shown in place of `message` once the line is free, and each key removes one.
     waiting_messages: VecDeque<Message>,
     /// The note that an action is being carried out, until its result arrives or a key is pressed.
     /// It is visible while there is no other message.

@@ -1,4 +1,5 @@
-//! `siding attach`, which connects this terminal with that of a task in place of the screen.
+//! Runs `siding attach`, which connects this terminal with the terminal of a task, in place of the
+//! screen.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -8,7 +9,7 @@ use siding_model::id::TaskId;
 /// Exit code with which siding reports its own failure.
 const FAILED_CODE: i32 = 125;
 
-/// Returns the command that attaches to a task. With `is_read_only`, a person only watches.
+/// Returns the command that attaches to a task. With `is_read_only`, the person can only watch.
 pub(crate) fn attach_command(id: TaskId, is_read_only: bool) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("attach").arg(id.to_string());
@@ -18,8 +19,8 @@ pub(crate) fn attach_command(id: TaskId, is_read_only: bool) -> io::Result<Comma
     Ok(command)
 }
 
-/// Returns a sentence about an attachment that has failed; `None` if it has not. Other exit codes
-/// than 125 are those of a task that has ended meanwhile.
+/// Returns a sentence about an attachment that has failed; `None` if it has not. An exit code other
+/// than 125 is that of a task that has ended meanwhile.
 pub(crate) fn attach_failure(id: TaskId, status: ExitStatus) -> Option<String> {
     (status.code() == Some(FAILED_CODE))
         .then(|| format!("the terminal could not be opened; `siding attach {id}` says why"))

@@ -208,8 +208,8 @@ pub(crate) fn layout(width: usize, empty: &[Column]) -> Vec<ColumnLayout> {
     listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
 }
 
-/// Returns how many of the `spare` columns the silence receives in addition to its minimum width;
-/// the command receives the others.
+/// Returns the number of `spare` columns that the silence receives in addition to its minimum
+/// width; the command receives the others.
 fn silence_share(spare: usize) -> usize {
     let after_readable = spare.saturating_sub(READABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS);
     let silence = after_readable.min(COMFORTABLE_SILENCE_COLUMNS - MIN_SILENCE_COLUMNS);

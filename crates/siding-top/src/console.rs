@@ -30,7 +30,8 @@ const HANDLED_SIGNALS: [Signal; 7] = [
 /// Time to wait for the rest of a sequence after Escape. Terminals send a sequence in one write,
 /// but a network may split it.
 const ESCAPE_TIMEOUT_MS: u64 = 30;
-/// How long [`Console::leave`] waits for a terminal that accepts no output, in milliseconds.
+/// Maximum time for which [`Console::leave`] waits for a terminal that accepts no output, in
+/// milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 1_000;
 /// Columns and rows of a terminal that does not report its size: those of the VT100.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
@@ -48,7 +49,7 @@ pub(crate) enum ConsoleEvent {
 #[derive(Debug, Default)]
 pub(crate) struct WaitResult {
     pub(crate) events: Vec<ConsoleEvent>,
-    /// Which of the caller's descriptors are readable.
+    /// For each of the caller's descriptors, whether it is readable.
     pub(crate) readable: Vec<bool>,
 }
 

@@ -74,7 +74,7 @@ impl PaneLine {
         Self { label: Some(label.into()), ..Self::normal(text) }
     }
 
-    /// Returns the row of a table, which is cut and not wrapped.
+    /// Returns a row of a table. The row is cut, not wrapped.
     pub(crate) fn table_row(text: impl Into<String>) -> Self {
         Self { label: None, ..Self::normal(text) }
     }

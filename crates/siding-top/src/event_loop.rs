@@ -216,7 +216,7 @@ impl EventLoop {
                 if let Err(error) = self.move_output(&movement) {
                     self.show_read_error(error);
                 } else if self.app.detail.as_ref().is_some_and(|detail| detail.screen.is_some()) {
-                    // The screen is only kept up to date while it is shown.
+                    // The task's screen is kept up to date only while it is shown.
                     self.update_output();
                 }
             }
@@ -385,7 +385,8 @@ impl EventLoop {
         self.update_output();
     }
 
-    /// Updates the page of a task. With `changes`, only if they contain the task or any session.
+    /// Updates the page of a task. With `changes`, updates it only if they contain the task or any
+    /// session.
     fn update_detail(&mut self, changes: Option<&Changes>) {
         let Some(detail) = &mut self.app.detail else { return };
         let id = detail.id;

@@ -70,7 +70,7 @@ pub struct TopOptions {
     pub filter: String,
 }
 
-/// Why the screen could not be shown.
+/// The reason why the screen could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
     /// A standard stream is not a terminal.

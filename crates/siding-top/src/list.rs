@@ -8,7 +8,7 @@ use siding_model::id::TaskId;
 use crate::columns::Column;
 use crate::row::TaskRow;
 
-/// How the list is arranged.
+/// The arrangement of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ListOptions {
     pub(crate) sort: SortKey,
@@ -77,9 +77,9 @@ pub(crate) struct VisibleEntry<'l> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TaskTotals {
     pub(crate) needing: usize,
-    /// Tasks that have not ended, without those in a queue.
+    /// Number of tasks that have not ended, except those in a queue.
     pub(crate) running: usize,
-    /// Tasks whose jobs wait in the queue of a cluster.
+    /// Number of tasks whose jobs wait in the queue of a cluster.
     pub(crate) queued: usize,
     pub(crate) ended: usize,
 }
@@ -180,7 +180,7 @@ impl TaskList {
             self.selected = *index;
         }
         if self.selected == tasks.first().copied().unwrap_or(0) {
-            // The heading above the first task becomes visible as well.
+            // The heading above the first task also becomes visible.
             self.top = 0;
         }
     }
@@ -205,8 +205,8 @@ impl TaskList {
         })
     }
 
-    /// Returns which of the columns `Host` and `TimeBar` are left out, because they are empty in
-    /// each visible row.
+    /// Returns those of the columns `Host` and `TimeBar` that are left out, because they are empty
+    /// in each visible row.
     pub(crate) fn empty_columns(&self) -> Vec<Column> {
         let mut empty = Vec::new();
         if self.rows.values().all(|row| row.host.is_empty()) {

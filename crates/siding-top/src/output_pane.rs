@@ -29,9 +29,9 @@ pub(crate) trait ByteSource {
     /// Returns the number of bytes that the task has written.
     fn written_bytes(&mut self) -> io::Result<u64>;
 
-    /// Reads the first stored bytes between two offsets, or returns the gap at the first offset, up
-    /// to the second one, as
-    /// [`RawChunks::read_chunk`](siding_core::output::RawChunks::read_chunk) does.
+    /// Like [`RawChunks::read_chunk`](siding_core::output::RawChunks::read_chunk), reads the first
+    /// stored bytes between two offsets. If there is a gap at the first offset, returns the gap, up
+    /// to the second offset.
     fn read_chunk(
         &mut self,
         from: u64,
@@ -341,8 +341,8 @@ impl OutputPane {
         self.settle(size.0, size.1);
         let pattern = Pattern::Text(self.needle.clone());
         let visible = self.visible_lines(size.0, size.1);
-        // A person who has left the hit, for example for the end of the output, expects the next
-        // one near the lines on the screen.
+        // A person who has scrolled away from the hit, for example to the end of the output,
+        // expects the next one near the lines on the screen.
         let hit = self.hit.filter(|hit| visible.contains(hit));
         if let Some(index) = self.find_loaded(&pattern, direction, hit, &visible) {
             self.show_hit(index, size);

@@ -18,14 +18,15 @@ const PAGER_COLUMNS: usize = 40;
 pub(crate) enum PagedForm {
     /// The exact bytes.
     Bytes,
-    /// The readable text, because the pager cannot show the control sequences of a terminal.
+    /// The readable text, for output with control sequences, which the pager cannot show.
     Text,
     /// The screen of a full-screen program, after the rows that have left its top.
     Screen,
 }
 
 impl PagedForm {
-    /// Chooses the form for a task. A terminal whose screen cannot be computed has readable text.
+    /// Chooses the form for a task. If the screen of a terminal cannot be computed, chooses
+    /// readable text.
     pub(crate) fn choose(root: &StateDir, id: TaskId) -> Self {
         let Ok(dir) = root.task_dir(id) else { return Self::Bytes };
         let Ok(replayed) = dir.read() else { return Self::Bytes };

@@ -85,7 +85,7 @@ fn format_event(event: &JournalEvent) -> PaneLine {
     PaneLine { tone, ..PaneLine::labeled(label, one_line(&event.text, LINE_COLUMNS)) }
 }
 
-/// Formats a time that is in the form of RFC 3339 as local time.
+/// Formats an RFC 3339 time as local time.
 fn local_time(utc: &str) -> String {
     UnixMs::from_rfc3339(utc).map_or_else(|| utc.to_owned(), clock::format_local_time)
 }

@@ -80,7 +80,8 @@ pub(crate) struct TaskRow {
     pub(crate) expected_ms: Option<u64>,
     /// The time of the last output on the monotonic clock; `None` if it is unknown.
     pub(crate) silent_since: Option<MonotonicMs>,
-    /// Why the task is silent or needs a person, or another note about it; may be empty.
+    /// The reason why the task is silent or needs a person, or another note about the task; may be
+    /// empty.
     pub(crate) reason: String,
     /// Processor time, in percent of one core.
     pub(crate) cpu_percent: Option<f64>,
@@ -141,7 +142,7 @@ impl TaskRow {
         }
     }
 
-    /// Returns how long the task has been silent, and the reason.
+    /// Returns the duration of the task's silence, and the reason.
     pub(crate) fn silence_text(&self, now: MonotonicMs) -> String {
         /// A shorter silence is not shown.
         const MIN_SILENCE_MS: u64 = 5_000;

@@ -78,7 +78,7 @@ pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRo
         state_text: state_text(task),
         started: MonotonicMs(now.awake.0.saturating_sub(view.state_time_ms())),
         final_elapsed_ms: view.outcome.is_some().then_some(view.elapsed_ms),
-        // The time in a queue says nothing about the duration of the command.
+        // The time in a queue is not a part of the duration of the command.
         expected_ms: view.expected_ms.filter(|_| view.queued.is_none()),
         silent_since: task.silent_since(),
         reason: reason(task),
@@ -127,7 +127,8 @@ fn state_text(task: &LiveTask) -> String {
     text.to_owned()
 }
 
-/// Returns why a task is silent or needs a person, or another note about it; may be empty.
+/// Returns the reason why a task is silent or needs a person, or another note about the task; may
+/// be empty.
 fn reason(task: &LiveTask) -> String {
     let view = &task.view;
     if let Some(machine) = &task.other_machine {

@@ -70,7 +70,7 @@ impl Theme {
         if self.has_color { style } else { Style { fg: None, bg: None, ..style } }
     }
 
-    /// Replaces each symbol outside of ASCII if only ASCII may be shown.
+    /// Replaces each non-ASCII symbol if only ASCII may be shown.
     pub(crate) fn adapt(self, buffer: &mut Buffer) {
         if !self.is_ascii {
             return;
@@ -79,7 +79,7 @@ impl Theme {
             if !cell.symbol().is_ascii() {
                 let first = cell.symbol().chars().next().unwrap_or(' ');
                 let replacement = CharacterSet::Ascii.symbol(first);
-                // The character of a task's output has no replacement.
+                // Characters of a task's output have no replacement.
                 cell.set_char(if replacement.is_ascii() { replacement } else { '?' });
             }
         }

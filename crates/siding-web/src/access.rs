@@ -26,7 +26,7 @@ pub(crate) enum Credential {
     Token,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The header `Host` does not name this server.
@@ -112,7 +112,7 @@ pub(crate) fn check_browser_headers(
     }
 }
 
-/// Returns why a request without a valid cookie or token is refused.
+/// Returns the reason for refusing a request without a valid cookie or token.
 pub(crate) fn missing_credential(headers: &HeaderMap) -> Refusal {
     match fetch_header(headers, "sec-fetch-site").as_deref() {
         Some("cross-site") => Refusal::CookieWithheld,

@@ -1,6 +1,6 @@
-//! The acts that `--control` allows. The journal of a task records each act on it as requested by
-//! `web`. An acknowledgement of notices is recorded for the consumer `terminal`, because the page
-//! shows what a terminal shows, and for the consumer `web`.
+//! The acts that `--control` allows. The journal of a task records each act on the task as
+//! requested by `web`. An acknowledgement of notices is recorded for the consumer `terminal`,
+//! because the page shows what a terminal shows, and for the consumer `web`.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 /// Maximum time to wait for a shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 
-/// Why an act was not carried out: the status of the response, and the reason.
+/// The reason why an act was not carried out, with the status of the response.
 #[derive(Debug)]
 pub(crate) struct ActError(StatusCode, String);
 

@@ -27,7 +27,7 @@ const MAX_PAGE_BYTES: usize = 1 << 20;
 /// An error of a request: the status and the message.
 type ApiError = (StatusCode, String);
 
-/// Returns the data that a program requested.
+/// Returns the response to a request for data.
 pub(crate) fn respond(
     context: &Arc<WebContext>,
     route: ApiRoute,

@@ -51,7 +51,7 @@ impl BodyFields {
         }
     }
 
-    /// Returns a yes or no; `false` if the field is missing.
+    /// Returns a boolean; `false` if the field is missing.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl BodyFields {
         }
     }
 
-    /// Returns the texts of a list; `None` if the field is missing.
+    /// Returns a list of texts; `None` if the field is missing.
     ///
     /// # Errors
     ///

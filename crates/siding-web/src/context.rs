@@ -34,8 +34,8 @@ pub(crate) struct WebContext {
 }
 
 impl WebContext {
-    /// Returns the user that types with this credential. The token may be read by every program of
-    /// the user, and so may the sign-in link of a server that an agent has started.
+    /// Returns whether a person or an agent types with this credential. Every program of the user
+    /// can read the token, and also the sign-in link of a server that an agent has started.
     pub(crate) const fn terminal_user(&self, credential: Option<Credential>) -> TerminalUser {
         match credential {
             Some(Credential::Cookie) if self.is_person => TerminalUser::Person,

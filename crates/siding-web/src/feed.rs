@@ -37,7 +37,7 @@ pub(crate) struct Feed {
 
 struct FeedState {
     view: LiveView,
-    /// When each running task was last sampled.
+    /// The time at which each running task was last sampled.
     sampled: HashMap<TaskId, MonotonicMs>,
 }
 
@@ -79,14 +79,14 @@ impl Feed {
         read(&self.lock_state().view)
     }
 
-    /// Brings the view up to date, and returns the result of `read` on it. If the state directory
+    /// Updates the view, and returns the result of `read` on it. If the state directory
     /// cannot be read at the moment, `read` gets the last state.
     pub(crate) fn read_fresh<T>(&self, read: impl FnOnce(&LiveView) -> T) -> T {
         let _best_effort = self.refresh();
         self.read(read)
     }
 
-    /// Brings the view up to date, and publishes what has changed. Returns whether the state
+    /// Updates the view, and publishes the changes. Returns whether the state
     /// directory could be read.
     fn refresh(&self) -> bool {
         let refreshed = self.lock_state().view.refresh();
@@ -136,7 +136,7 @@ impl Feed {
     /// Publishes the changes of the state directory as they happen.
     fn follow(&self) {
         loop {
-            // A refresh may replace the descriptor. The copy makes it possible to wait without the
+            // A refresh may replace the descriptor. With the copy, this thread can wait without the
             // lock.
             let source: io::Result<OwnedFd> = self.read(|view| view.source().try_clone_to_owned());
             let has_clients = self.sender.receiver_count() > 0;

@@ -1,4 +1,4 @@
-//! The web page of siding: what runs, the output of each task, and both as JSON.
+//! The web page of siding: shows the tasks and their output, and serves both as JSON.
 //!
 //! A request passes four checks before any data of a task is read: the peer is a process of this
 //! user ([`HttpServer`](siding_http::HttpServer)), `Host` names this server, no page of another

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-/// The document with the schemas of the types, which the OpenAPI description mentions.
+/// The path of the document with the schemas of the types, which the OpenAPI description mentions.
 const SCHEMA_PAGE: &str = "docs/schema/siding.schema.json";
 /// The types of the answers, as `siding schema` names them.
 const ANSWER_TYPES: [&str; 3] = [TASK_TYPE, OUTPUT_TYPE, WHY_TYPE];
 const TASK_TYPE: &str = "task";
 const OUTPUT_TYPE: &str = "output";
 const WHY_TYPE: &str = "why";
-/// Smallest size of a page of output that can be requested, in bytes. The line about a part of the
-/// output that is no longer stored fits into it, so no text is larger than requested.
+/// Smallest size of a page of output that can be requested, in bytes. The line about output that is
+/// no longer stored fits into this size, so no text is larger than requested.
 pub(crate) const MIN_REQUESTED_BYTES: u64 = 128;
 /// The prefix of a reference to a type: in a JSON Schema, and in an OpenAPI document.
 const DEFINITIONS: &str = "#/$defs/";
@@ -27,7 +27,7 @@ enum AnswerContent {
     Typed(&'static str),
     /// A list of values of such a type.
     ListOf(&'static str),
-    /// Another JSON object.
+    /// A JSON object without a schema of its own.
     Object,
     /// Text of this media type.
     Text(&'static str),
@@ -299,7 +299,7 @@ mod tests {
     /// reminder to add the route to the list above.
     const fn is_for_programs(route: Route<'_>) -> bool {
         match route {
-            // Only a person may answer with a secret, and a person has a browser.
+            // Only a person may answer with a secret, and a person uses a browser.
             Route::Terminal(_, TerminalAct::Answer)
             | Route::Page(_)
             | Route::NamedTask(_)

@@ -38,11 +38,11 @@ pub(crate) struct OutputLine {
     pub(crate) from: u64,
     /// The bytes without the newline.
     pub(crate) bytes: Vec<u8>,
-    /// How the line ends.
+    /// The end of the line.
     pub(crate) end: LineEnd,
 }
 
-/// How a line of a window ends.
+/// The kinds of line ends in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnd {
     /// With a newline.

@@ -72,8 +72,8 @@ pub(crate) fn respond(
     response.unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
 }
 
-/// Redirects to the page of the task with this name, or whose id begins with it, as the commands
-/// resolve them.
+/// Redirects to the page of the task with this name or with an id that begins with it, as the
+/// commands resolve names.
 pub(crate) fn redirect_to_task(context: &WebContext, name: &str) -> Response<ResponseBody> {
     let found = tokio::task::block_in_place(|| listing::resolve_id(&context.root, name));
     found.map_or_else(
@@ -92,8 +92,8 @@ pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> 
     error_response(refusal.status(), refusal.text(), is_api)
 }
 
-/// Returns the response to a request of a program without a valid cookie or token. A script of a
-/// page shows the message too, after the server was started again.
+/// Returns the response to a request of a program without a valid cookie or token. The script of a
+/// page that is still open after a restart of the server also shows this message.
 pub(crate) fn token_refusal(
     refusal: Refusal,
     headers: &HeaderMap,

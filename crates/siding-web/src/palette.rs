@@ -66,7 +66,7 @@ fn text_color(background: Rgb) -> Rgb {
     if contrast(BLACK, background) >= contrast(WHITE, background) { BLACK } else { WHITE }
 }
 
-/// Returns the first color between `color` and the text color of the page that is readable.
+/// Returns the first readable color on the way from `color` to the text color of the page.
 fn readable_color(color: Rgb, scheme: &Scheme) -> Rgb {
     let channel = |own: u8, text: u8, step: u32| {
         let mixed = u32::from(own) * (MIX_STEPS - step) + u32::from(text) * step;

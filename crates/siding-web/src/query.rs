@@ -12,7 +12,7 @@ const INVALID_VALUE_COLUMNS: usize = 60;
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Parses a query without its `?`. Invalid escapes stay as they are, and invalid UTF-8 is
+    /// Parses a query without its `?`. Invalid escapes remain unchanged, and invalid UTF-8 is
     /// replaced.
     pub(crate) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
@@ -105,7 +105,7 @@ impl Query {
         Err(format!("`{name}={text}` is not allowed; {}", list_choices("values", allowed)))
     }
 
-    /// Returns a yes or no; `false` if the name is missing.
+    /// Returns a boolean; `false` if the name is missing.
     ///
     /// # Errors
     ///

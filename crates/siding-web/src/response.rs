@@ -24,7 +24,7 @@ const SAFETY_HEADERS: [(&str, &str); 7] = [
     ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// Adds the headers of every response. Unless a response says otherwise, no cache stores it.
+/// Adds the headers of every response. Unless a response allows it, no cache stores the response.
 pub(crate) fn add_safety_headers(headers: &mut HeaderMap) {
     for (name, value) in SAFETY_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -65,7 +65,7 @@ pub(crate) fn with_type(
 /// Returns a redirection to another page of this server.
 pub(crate) fn redirect(to: &str) -> Response<ResponseBody> {
     let mut response = with_type(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
-    // A path of this server is ASCII.
+    // Paths of this server are ASCII.
     if let Ok(to) = HeaderValue::from_str(to) {
         response.headers_mut().insert(header::LOCATION, to);
     }

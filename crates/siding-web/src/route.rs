@@ -13,7 +13,7 @@ pub(crate) const METRICS_PATH: &str = "/metrics";
 pub(crate) enum Route<'p> {
     /// A page for a person.
     Page(PageRoute),
-    /// The page of the task with this name, or whose id begins with it.
+    /// The page of the task with this name, or with an id that begins with it.
     NamedTask(&'p str),
     /// A file of the page, such as its style sheet.
     Asset(&'p str),
@@ -106,11 +106,11 @@ pub(crate) enum TerminalAct {
     Keys,
     /// Types the secret for which the program asks.
     Answer,
-    /// Gives the terminal back that the person of a page has taken.
+    /// Releases the terminal that the person of a page has taken.
     Return,
 }
 
-/// Why an address has no route.
+/// The reason why an address has no route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteError {
     /// There is nothing at this address.

@@ -54,7 +54,7 @@ pub struct WebOptions {
     pub schemas: SchemaSource,
 }
 
-/// Why the server failed.
+/// The reason why the server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
     /// The HTTP server could not start.
@@ -91,7 +91,7 @@ pub enum WebMessage<'m> {
     Started {
         /// A link that signs a browser in, once.
         link: &'m str,
-        /// Where programs find the token; `None` if there is none for them.
+        /// The place where programs find the token; `None` if there is no token for programs.
         token: Option<TokenLocation<'m>>,
     },
     /// A browser has used the last link.

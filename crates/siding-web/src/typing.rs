@@ -1,6 +1,6 @@
-//! Typing into the terminals of tasks. The lease of a terminal belongs to connections with its shim,
-//! so each page that types has one, on a thread of its own. The connection ends when the page gives
-//! the terminal back, or has not typed for the `attach_idle` of the task.
+//! Typing into the terminals of tasks. The lease of a terminal belongs to connections with its
+//! shim, so each page that types has such a connection, on a thread of its own. The connection ends
+//! when the page releases the terminal or has not typed for the `attach_idle` of the task.
 //!
 //! A browser types as a person if a person has started the server. A program with the token types as
 //! an agent, whose keys are refused while a person has the terminal or a program asks for a secret.
@@ -28,7 +28,7 @@ use crate::typing_pages::{TypingPage, TypingRequest};
 const MAX_TYPING_PAGES: usize = 32;
 /// Maximum length of the name of a page.
 const MAX_PAGE_NAME_BYTES: usize = 32;
-/// The error about a body without a secret. It quotes nothing of the body, which may be a secret.
+/// The error about a body without a secret. It does not quote the body, which may contain a secret.
 const NO_SECRET_FIELD: &str =
     "the body must be an object with the string `secret` and nothing else";
 
@@ -106,8 +106,8 @@ fn parse_keys(fields: &BodyFields) -> Result<Vec<KeyInput>, String> {
     words.into_iter().map(parse).collect()
 }
 
-/// Parses a key. A key with modifiers that a terminal does not send is the nearest one that it
-/// sends, as at a keyboard: Shift with Enter is Enter.
+/// Parses a key. If a terminal cannot send a key with its modifiers, the result is the nearest key
+/// that it can send, as at a keyboard: Shift with Enter is Enter.
 fn parse_nearest_key(word: &str) -> Result<KeyInput, KeyError> {
     match parse_key(word) {
         Err(KeyError::NoCode { key, .. }) => parse_key(&key),
@@ -138,7 +138,7 @@ fn send_keys(
     if let Some(sender) = pages.get(page) {
         match sender.send(request) {
             Ok(()) => return Ok(typed),
-            // The thread of the page has failed.
+            // The thread of the page has exited.
             Err(unsent) => request = unsent.0,
         }
     } else if pages.len() >= MAX_TYPING_PAGES {
@@ -156,8 +156,8 @@ fn send_keys(
     Ok(typed)
 }
 
-/// Types what a page sends, until it gives the terminal back or has not typed for a while. The end
-/// of the connection ends its part of the lease.
+/// Types the keys of a page until the page releases the terminal or has not typed for
+/// `attach_idle`. The end of the connection ends the page's part of the lease.
 fn serve_page(context: &WebContext, page: &TypingPage, requests: &Receiver<TypingRequest>) {
     let idle = read_attach_idle(context, page.task);
     let mut connection = None;
@@ -171,7 +171,7 @@ fn serve_page(context: &WebContext, page: &TypingPage, requests: &Receiver<Typin
             },
         };
         let result = type_on_connection(context, page, &mut connection, &request.keys);
-        // After another error the next keys need a new connection, perhaps with a new shim.
+        // After any other error, the next keys need a new connection, perhaps with a new shim.
         if !matches!(result, Ok(()) | Err(LiveTerminalError::Key(_))) {
             connection = None;
         }
@@ -239,7 +239,7 @@ fn return_terminal(
 ) -> Result<(), ActError> {
     let fields = BodyFields::parse(body, &["page"]).map_err(ActError::bad_request)?;
     let page = parse_page(&fields, id, user).map_err(ActError::bad_request)?;
-    // The thread of the page types what it has received, and ends.
+    // The thread of the page types the keys that it has received, and ends.
     context.typing.lock().remove(&page);
     Ok(())
 }
@@ -265,7 +265,7 @@ mod tests {
         let typed = |body| parse(body).expect("keys");
         assert_eq!(typed(r#"{"keys": ["C-c", "Enter", "ls"]}"#), ["\\x03", "\\r", "ls"]);
         assert_eq!(typed(r#"{"keys": ["C-c"], "literal": true, "page": "a1"}"#), ["C-c"]);
-        // A keyboard sends the same bytes for these.
+        // A keyboard sends the same bytes for these keys.
         assert_eq!(typed(r#"{"keys": ["S-Enter", "C-1"]}"#), ["\\r", "1"]);
     }
 

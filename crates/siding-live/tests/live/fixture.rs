@@ -161,7 +161,7 @@ impl StateFixture {
     }
 }
 
-/// Returns the process of this test, which plays the shim of each task.
+/// Returns the process of this test, which takes the place of each task's shim.
 pub(crate) fn own_process() -> ProcRef {
     let pid = i32::try_from(std::process::id()).expect("a pid is small");
     procfs::identify(pid).expect("it runs")

@@ -245,7 +245,8 @@ fn after_lost_events_everything_is_compared_with_the_files() {
     assert_eq!(view.refresh().expect("readable").ended, only(appeared));
 }
 
-/// The events that a failed refresh has read are gone, so the next one compares everything as well.
+/// The events that a failed refresh has read are lost, so the next refresh also compares
+/// everything.
 #[test]
 fn after_a_failed_refresh_everything_is_compared_with_the_files() {
     let mut state = StateFixture::new();

@@ -28,12 +28,12 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum time between two requests, however often the server notifies of changes.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// How long to wait for the exit status of a server whose connection has closed.
+/// Maximum wait for the exit status of a server whose connection has closed.
 const EXIT_WAIT: Duration = Duration::from_millis(500);
 /// Maximum wait for a connection to close before the server's process is terminated.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why the server is not connected.
+/// The reason why the server is not connected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ConnectionError {
     /// A later attempt may succeed.
@@ -237,7 +237,7 @@ impl Connection {
     }
 }
 
-/// Why the handshake failed.
+/// The reason why the handshake failed.
 enum HandshakeError {
     /// The server answered with an error.
     Refused(String),

@@ -83,7 +83,7 @@ pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineD
     LineDiff { text, matches_pattern: is_wanted }
 }
 
-/// Which lines are shown when not all of them fit.
+/// The selection of lines if not all of them fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShownEnd {
     First,

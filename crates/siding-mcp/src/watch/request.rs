@@ -10,7 +10,7 @@ use siding_model::fnv::Fnv1a;
 
 use super::McpTarget;
 
-/// Why a request failed.
+/// The reason why a request failed.
 pub(super) enum ReadError {
     /// The server answered with an error or with a message that is not a result, and the connection
     /// is still open.

@@ -18,7 +18,7 @@ const STDERR_LINE_PREFIX: &str = "server:";
 const MAX_LINE_BYTES: usize = 4 * LINE_COLUMNS;
 /// Size of a read in bytes.
 const READ_BUFFER_BYTES: usize = 4096;
-/// How long a server may take to exit after its standard input was closed, before it is killed.
+/// Maximum time for a server to exit after its standard input was closed, before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between two checks for the exit of the server.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);

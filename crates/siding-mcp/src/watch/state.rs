@@ -21,7 +21,8 @@ const RECHECK_MS: u64 = 300_000;
 pub(super) struct WatchConfig {
     /// The polling interval, in milliseconds.
     pub(super) interval_ms: u64,
-    /// How many times in a row the server is restarted or reconnected before the watch gives up.
+    /// Maximum number of consecutive restarts or reconnects of the server before the watch gives
+    /// up.
     pub(super) restarts: u32,
     /// Only changes with a line that matches this pattern are reported; `None` reports all.
     pub(super) pattern: Option<Regex>,
@@ -71,7 +72,7 @@ pub(super) struct WatchState {
     /// Consecutive disconnects and failed attempts to connect. A disconnect after an uptime of at
     /// least [`STABLE_UPTIME_MS`] restarts the count at one.
     disconnects: u32,
-    /// When the current connection was established; `None` while there is no connection.
+    /// The time at which the current connection was established; `None` without a connection.
     connected_at: Option<MonotonicMs>,
 }
 

@@ -1,9 +1,9 @@
-//! At which time each part of the output appears in a recording.
+//! The time at which each part of the output appears in a recording.
 
 use siding_core::output::OutputTime;
 use siding_model::process::MonotonicMs;
 
-/// Maximum number of parts of output whose times are not recorded.
+/// Maximum number of parts into which output without recorded times is divided.
 const MAX_ESTIMATED_PARTS: u64 = 200;
 /// Minimum length of such a part, in bytes, except for the last one.
 const MIN_ESTIMATED_BYTES: u64 = 64;
@@ -21,14 +21,14 @@ pub(super) struct TimedPart {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Schedule {
     pub(super) parts: Vec<TimedPart>,
-    /// Length of the first output whose times are estimated: it is spread evenly over the time to
-    /// the first recorded time, or to the end.
+    /// Length of the output at the start whose times are estimated. It is spread evenly over the
+    /// time until the first recorded time, or until the end.
     pub(super) estimated_bytes: u64,
 }
 
 impl Schedule {
-    /// Returns the times of the first `end` bytes of the output of a task that was started at
-    /// `started` and whose time is `elapsed_ms`, so that no part is later.
+    /// Returns the times of the first `end` bytes of a task's output. The task was started at
+    /// `started`; no time is after `elapsed_ms`.
     pub(super) fn new(
         times: &[OutputTime],
         started: MonotonicMs,

@@ -44,13 +44,13 @@ struct HeaderTerm {
     terminal_type: &'static str,
 }
 
-/// Writes the events of a recording. Times count from the start of the task; an event that would be
-/// earlier than the one before it has the time of the latter.
+/// Writes the events of a recording. Times count from the start of the task. An event that would be
+/// earlier than its predecessor gets the time of the predecessor.
 #[derive(Debug)]
 pub(super) struct CastWriter<W> {
     out: W,
     last_ms: u64,
-    /// Joins a character that two pieces of the output share.
+    /// Joins a character that is split between two pieces of the output.
     decoder: Utf8Decoder,
 }
 
@@ -106,7 +106,7 @@ impl<W: Write> CastWriter<W> {
         Ok(self.out)
     }
 
-    /// Writes the replacement of an incomplete character, which no output follows.
+    /// Writes the replacement for an incomplete character at the end of the output.
     fn end_text(&mut self, at_ms: u64) -> io::Result<()> {
         let mut text = String::new();
         self.decoder.finish(|part| text.push_str(part));
@@ -187,7 +187,7 @@ mod tests {
             character in any::<char>(),
             cut in 0_usize..4,
         ) {
-            // A character that is split over two pieces.
+            // A character that is split between two pieces.
             let mut encoded = [0; 4];
             let encoded = character.encode_utf8(&mut encoded).as_bytes();
             let (first, second) = encoded.split_at(cut.min(encoded.len()));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::MAX_COLUMNS;
 use crate::charset::Charset;
 
-/// Distance of the tab stops that no program has changed, in columns.
+/// Distance between the default tab stops, in columns.
 const TAB_COLUMNS: u16 = 8;
 
 /// The cursor as `ESC 7` saves it.
@@ -15,17 +15,17 @@ const TAB_COLUMNS: u16 = 8;
 pub(crate) struct SavedCursor {
     pub(crate) row: u16,
     pub(crate) column: u16,
-    /// Sequence that selects the saved colors and attributes.
+    /// The sequence that selects the saved colors and attributes.
     pub(crate) pen: String,
     pub(crate) charsets: [Charset; 2],
     pub(crate) is_shifted: bool,
     pub(crate) origin_mode: bool,
 }
 
-/// The state of a terminal that vt100 does not have.
+/// The state of a terminal that vt100 does not store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct ControlState {
-    /// The title that the task has set; empty if it has set none.
+    /// The title that the task has set; empty without a title.
     pub(crate) title: String,
     /// The character sets G0 and G1.
     pub(crate) charsets: [Charset; 2],
@@ -33,9 +33,10 @@ pub(crate) struct ControlState {
     pub(crate) is_shifted: bool,
     /// Whether characters are inserted instead of replacing others.
     pub(crate) insert_mode: bool,
-    /// Whether characters behind the last column replace the one there, instead of wrapping.
+    /// Whether a character beyond the last column replaces the character there, instead of
+    /// wrapping.
     pub(crate) stays_at_margin: bool,
-    /// Whether rows are addressed from the top margin.
+    /// Whether rows are counted from the top margin (origin mode).
     pub(crate) origin_mode: bool,
     /// The first and last row of the scroll region, from 0; `None` for the whole screen.
     pub(crate) margins: Option<(u16, u16)>,
@@ -43,7 +44,7 @@ pub(crate) struct ControlState {
     tab_stops: Option<BTreeSet<u16>>,
     /// The saved cursors of the primary and the alternate screen.
     pub(crate) saved_cursors: [SavedCursor; 2],
-    /// The last character that takes a column, for its repetition.
+    /// The last character that occupied a column, for the repeat function (REP).
     pub(crate) last_char: Option<char>,
 }
 

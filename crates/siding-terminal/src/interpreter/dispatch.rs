@@ -1,4 +1,4 @@
-//! Assigns control functions to the parsed sequences.
+//! Calls the control function of each parsed sequence.
 
 use vte::Params;
 
@@ -29,7 +29,7 @@ impl vte::Perform for Interpreter {
             b'\r' => self.queued.push('\r'),
             0x0e => self.control.is_shifted = true,
             0x0f => self.control.is_shifted = false,
-            // The parser reports a stray byte of UTF-8 as a control character.
+            // The parser reports a stray byte of invalid UTF-8 as a control character.
             0x80.. => self.draw(REPLACEMENT_STAND_IN),
             _ => {}
         }
@@ -171,7 +171,7 @@ impl Interpreter {
         }
     }
 
-    /// Passes colors and attributes to vt100, in the forms that it knows.
+    /// Passes colors and attributes to vt100, in the forms that vt100 supports.
     fn set_style(&mut self, params: &Params) {
         let mut numbers: Vec<String> = Vec::new();
         let mut rest = params.iter();
@@ -188,14 +188,14 @@ impl Interpreter {
                 | [kind @ (38 | 48), 2, _, red, green, blue, ..] => {
                     numbers.push(format!("{kind};{}", rgb([red, green, blue])));
                 }
-                // The forms of underlines other than a single one.
+                // Underline styles other than a single line.
                 [4, 0] => numbers.push("24".to_owned()),
                 [4, _] | [21] => numbers.push("4".to_owned()),
                 [number] => numbers.push(number.to_string()),
                 _ => {}
             }
         }
-        // Without numbers, the sequence would reset the style.
+        // Without parameters, the sequence would reset the style.
         if !numbers.is_empty() {
             self.queue(format_args!("\x1b[{}m", numbers.join(";")));
         }

@@ -18,7 +18,7 @@ pub(super) fn run_avt(size: TerminalSize, output: &str) -> (Vec<String>, (usize,
     (lines.collect(), (cursor.row, cursor.col.min(usize::from(size.columns) - 1)))
 }
 
-/// Returns what the emulator shows, in the form of [`run_avt`].
+/// Returns the screen of the emulator, in the form of [`run_avt`].
 pub(super) fn run_emulator(size: TerminalSize, output: &[u8]) -> (Vec<String>, (usize, usize)) {
     let mut emulator = Emulator::new(size);
     emulator.feed(output);

@@ -1,10 +1,10 @@
-//! Feeds many random outputs. `SIDING_TEST_SCREENS` sets their number.
+//! Feeds many random outputs to the emulator. `SIDING_TEST_SCREENS` sets their number.
 
 use siding_model::terminal::TerminalSize;
 
 use crate::Emulator;
 
-/// Number of outputs without the variable.
+/// Default number of outputs.
 const DEFAULT_SCREENS: u64 = 3_000;
 /// Longest output, in bytes.
 const MAX_OUTPUT_BYTES: u64 = 400;

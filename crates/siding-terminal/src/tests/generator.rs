@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use siding_model::terminal::TerminalSize;
 
-/// Returns sizes, very small ones more often than others.
+/// Generates sizes, very small ones more often than others.
 pub(super) fn sizes() -> impl Strategy<Value = TerminalSize> {
     prop_oneof![
         8 => (1..=4_u16, 1..=4_u16),
@@ -59,7 +59,7 @@ const MOVEMENTS: &[char] = &['A', 'B', 'C', 'D'];
 const ERASURES: &[char] = &['J', 'K'];
 /// Final bytes of functions that move or erase cells.
 const SHIFTS: &[char] = &['@', 'P', 'X', 'L', 'M', 'S', 'T'];
-/// Parts of output that terminals interpret alike wherever the cursor is.
+/// Output that all terminals interpret alike, independently of the cursor.
 const PORTABLE_PARTS: &[&str] = &[
     "\r",
     "\x08",
@@ -75,7 +75,7 @@ const PORTABLE_PARTS: &[&str] = &[
     "\x1b[?7labcdefghijklmnopqrstuvwxyz\x1b[?7h",
     "\x1b[?1049h\x1b[Hfull\x1b[?1049l",
 ];
-/// Parts of output that random choices would rarely produce.
+/// Output that random choices would rarely produce.
 const FIXED_PARTS: &[&[u8]] = &[
     b"\r",
     b"\n",

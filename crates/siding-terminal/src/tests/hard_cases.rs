@@ -1,4 +1,4 @@
-//! Output that terminal emulators often show wrong.
+//! Output that terminal emulators often show incorrectly.
 
 use std::num::NonZeroU16;
 
@@ -67,7 +67,7 @@ fn every_hard_case_is_shown_as_xterm_shows_it() {
     }
 }
 
-/// The reasons for the interpreter, and for vt100 under it: docs/adr/0031-screen.md.
+/// The decisions for the interpreter, and for vt100 below it, are in docs/adr/0031-screen.md.
 #[test]
 fn each_package_alone_fails_a_case() {
     let case = |name: &str| HARD_CASES.iter().find(|case| case.0 == name).unwrap();
@@ -142,7 +142,7 @@ fn a_terminal_of_one_row_has_no_region_below_it() {
     }
 }
 
-/// The emulator stores this character in cells in place of U+FFFD, but not in a title.
+/// The emulator stores this character in cells in place of U+FFFD, but never in a title.
 #[test]
 fn a_title_with_the_stand_in_of_a_replacement_character_stays() {
     let mut emulator = Emulator::new(SIZE);

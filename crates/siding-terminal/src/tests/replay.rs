@@ -48,7 +48,7 @@ impl ReplayFixture {
     }
 }
 
-/// Returns output of this many lines, which differ.
+/// Returns output with this number of lines, all different.
 fn lines(count: usize) -> Vec<u8> {
     (0..count).flat_map(|line| format!("line {line} é\r\n").into_bytes()).collect()
 }

@@ -86,7 +86,7 @@ impl App {
         let rows = wrap_lines(lines, geometry::box_text_columns(self.columns));
         let last_top = rows.len().saturating_sub(height);
         Some(match self.movement(key, height)? {
-            // In a terminal that has become wider, `top` may be behind the last position.
+            // In a terminal that has become wider, `top` may be beyond the last position.
             Movement::Lines(by) => top.min(last_top).saturating_add_signed(by).min(last_top),
             Movement::Start => 0,
             Movement::End => last_top,
@@ -381,7 +381,7 @@ impl App {
         match duration::parse(more) {
             Ok(more) => vec![Effect::Act(id, TaskAction::Extend(more))],
             Err(error) => {
-                // The message is about the line, so it does not wait for the end of the line.
+                // The message is about the input line, so it is shown before that line is closed.
                 self.message = Some(Message { text: error.to_string(), is_error: true });
                 self.overlay = Some(Overlay::Prompt { kind: PromptKind::Extend(id), text });
                 Vec::new()

@@ -63,7 +63,7 @@ fn draw_tabs(app: &App, detail: &Detail, canvas: &mut Canvas) {
     }
 }
 
-/// Draws the screen of a task; if not all of its rows fit, those down to the cursor.
+/// Draws the screen of a task. If not all rows fit, draws the rows down to the cursor.
 fn draw_screen(app: &App, screen: &Screen, canvas: &mut Canvas, first_row: usize) {
     let (columns, height) = app.output_size();
     let cursor = screen.cursor();
@@ -74,7 +74,7 @@ fn draw_screen(app: &App, screen: &Screen, canvas: &mut Canvas, first_row: usize
             let column = usize::from(run.column);
             let width = columns.saturating_sub(column);
             let style = app.theme.output_style(to_screen_style(run.style));
-            // An escaped character is wider, but the next run starts at its column nevertheless.
+            // An escaped character is wider, but the next run still starts at its own column.
             canvas.raw_text(column, first_row + number, width, &make_visible(&run.text), style);
         }
         if cursor.visible && row == cursor_row {

@@ -64,7 +64,7 @@ fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
         return draw_prompt(app, canvas, kind, text);
     }
     if let Some(Overlay::Confirmation { question, .. }) = &app.overlay {
-        // The answers are at the start, so that they are visible in a narrow terminal.
+        // The answers are at the start, so that they are visible even in a narrow terminal.
         draw_sentence(app, canvas, row, &format!("y/n: {question}"), Tone::Warning);
         return None;
     }
@@ -143,8 +143,8 @@ fn detail_hints(app: &App, detail: &Detail) -> String {
     format!("{state}, {written}{below}  ? keys  {attach}{key}  / search  E error  q back")
 }
 
-/// Returns the text in front of an input line. Over the list it names the task, because another
-/// task may be the selected one meanwhile.
+/// Returns the text in front of an input line. Over the list it names the task, because the
+/// selection may have moved to another task.
 fn prompt_label(app: &App, kind: &PromptKind) -> String {
     let names_task = app.detail.is_none() && app.columns >= MIN_LABEL_WITH_ID_COLUMNS;
     match kind {

@@ -68,7 +68,7 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
             "w shows the peaks that the shim has measured so far",
         ));
     }
-    // The final record has the usage.
+    // The final record contains the usage.
     lines.extend(task.view.usage.iter().flat_map(|peaks| peak_lines("Peaks and totals", peaks)));
     lines
 }
@@ -118,7 +118,7 @@ fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
             LimitKind::Processes => peaks.processes,
             LimitKind::Fds => peaks.fds,
             LimitKind::Sent => peaks.sent.first().map(|one| one.bytes),
-            // The journal has no peak of these amounts.
+            // The journal contains no peak of these amounts.
             LimitKind::OutputRate | LimitKind::CpuSpin | LimitKind::ConnectionAge | _ => None,
         };
     }

@@ -114,7 +114,7 @@ pub(super) fn wrap(context: &WebContext, last_event: &str, page: &Page) -> Marku
                     }
                     (content)
                     // Without a script, times are in the zone of the server. The timeline names its
-                    // own.
+                    // own zone.
                     @if current != NavItem::Timeline {
                         noscript { p.hint { "Times are in the zone " (zone) "." } }
                     }

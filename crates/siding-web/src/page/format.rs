@@ -23,7 +23,7 @@ pub(super) fn time_element(moment: UnixMs) -> Markup {
     html! { time datetime=(moment.rfc3339()) { (clock_time(moment)) } }
 }
 
-/// Returns a time that is in the form of RFC 3339 as an element.
+/// Returns an RFC 3339 time as an element.
 pub(super) fn parsed_time_element(text: &str) -> Markup {
     UnixMs::from_rfc3339(text).map_or_else(|| html! { (one_line(text, 40)) }, time_element)
 }
@@ -52,7 +52,7 @@ pub(super) fn short_outcome(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns a sentence of siding as an element for each of its parts: the parts between backticks are
+/// Returns a sentence of siding as one element for each part; the parts between backticks become
 /// code.
 pub(super) fn sentence(text: &str) -> Markup {
     let parts: Vec<&str> = text.split('`').collect();
@@ -61,7 +61,7 @@ pub(super) fn sentence(text: &str) -> Markup {
         @for (index, part) in parts.into_iter().enumerate() {
             @if index % 2 == 0 { (part) }
             @else if index == last {
-                // The text was shortened, or has a backtick of its own.
+                // The text was shortened, or contains a backtick of its own.
                 "`" (part)
             } @else { code { (part) } }
         }

@@ -65,8 +65,8 @@ fn line_rows(lines: &[OutputLine]) -> Vec<Markup> {
             if row.0.len() <= MAX_MARKUP_BYTES {
                 return row;
             }
-            // Sequences that move the cursor have made a long text of a line that is overwritten
-            // many times. The markup of its last states is smaller than the limit.
+            // A line that cursor movements overwrite many times is a long text. The markup of its
+            // last states is smaller than the limit.
             let last_states = &line.bytes[line.bytes.len().saturating_sub(MAX_LINE_BYTES)..];
             line_row(line, &parser.parse_line(last_states))
         })
@@ -84,7 +84,7 @@ fn line_row(line: &OutputLine, styled_line: &StyledLine) -> Markup {
     }
 }
 
-/// Returns an element for the released part of the output that follows the window, if one does.
+/// Returns an element for the released part of the output after the window, if there is one.
 fn gap_row(window: &OutputWindow) -> Markup {
     html! {
         @if let Some(gap) = window.gap.filter(|gap| gap.to == window.next && window.end() < gap.to) {
@@ -173,7 +173,7 @@ fn send_pieces(dir: &TaskDir, sender: &Sender<Bytes>) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Returns a window of lines of which each has this text.
+    /// Returns a window of lines that all have this text.
     fn window_of(text: &[u8], count: usize) -> OutputWindow {
         let line_bytes = text.len() as u64 + 1;
         let lines: Vec<OutputLine> = (0..)

@@ -87,8 +87,8 @@ const fn state_word(state: char) -> &'static str {
     }
 }
 
-/// Returns why the task is quiet, or a link that requests this answer, for which the task's shim
-/// takes two samples.
+/// Returns the reason why the task is quiet, or a link that requests this answer, for which the
+/// task's shim takes two samples.
 pub(super) fn evidence(context: &WebContext, id: TaskId, query: &Query) -> Markup {
     let asked = query.get("evidence").map(|_| why::why_or_outcome(&context.root, id));
     html! {

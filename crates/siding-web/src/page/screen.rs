@@ -14,7 +14,7 @@ use crate::output_style::style_classes;
 /// Maximum size of a screen as markup, in bytes. A usual screen has less than 10 kB.
 const MAX_MARKUP_BYTES: usize = 60_000;
 
-/// Characters of a row that look the same.
+/// Characters of a row with the same style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece<'s> {
     text: &'s str,
@@ -59,8 +59,8 @@ fn accepted_input(context: &WebContext, task: &LiveTask) -> Option<&'static str>
     Some(if is_secret { "secret" } else { "keys" })
 }
 
-/// Returns the fields for typing, which a script shows and reads. They are outside of the parts that
-/// a script replaces, so that the focus and a half-typed secret stay.
+/// Returns the fields for typing, which a script shows and reads. They are outside the parts that a
+/// script replaces, so that the focus and a half-typed secret are not lost.
 pub(super) fn typing_controls(context: &WebContext, task: &LiveTask) -> Markup {
     let id = task.view.task_id;
     html! {

@@ -33,7 +33,7 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
             (heading(&task, &full))
             @if context.control { (acts(&task)) }
         }
-        // The result of an act stays when a script replaces the parts around it.
+        // The result of an act remains when a script replaces the parts around it.
         @if context.control { p role="status" data-act-result {} }
         div data-live="facts" {
             (facts(&task, &full))
@@ -102,7 +102,8 @@ fn interruption(unreachable: &UnreachableView) -> Markup {
     }
 }
 
-/// Returns whether the sentence about an outcome says more than the word for the state.
+/// Returns whether the sentence about an outcome contains more information than the word for the
+/// state.
 const fn needs_sentence(outcome: &Outcome) -> bool {
     !matches!(outcome, Outcome::Exited { .. })
 }
@@ -173,7 +174,7 @@ fn facts(task: &LiveTask, view: &TaskView) -> Markup {
     }
 }
 
-/// Returns the processes that a stop has ended, and those that may be left.
+/// Returns the processes that a stop has terminated, and those that may be left.
 fn stop_report(report: &StopReport) -> Markup {
     html! {
         details {

@@ -70,8 +70,8 @@ fn state_name(task: &LiveTask) -> &'static str {
     StateGroup::for_task(task).as_str()
 }
 
-/// Counts tasks that have not ended, and those whose jobs wait in the queue of a cluster apart:
-/// `3, 2 queued`.
+/// Counts the tasks that have not ended. Tasks whose jobs wait in the queue of a cluster are
+/// counted separately: `3, 2 queued`.
 pub(super) fn count_running<'t>(tasks: impl Iterator<Item = &'t LiveTask>) -> String {
     let (queued, running): (Vec<_>, Vec<_>) = tasks.partition(|task| task.view.queued.is_some());
     match queued.len() {
@@ -113,7 +113,7 @@ pub(super) fn elapsed(view: &TaskView) -> Markup {
     html! { span data-elapsed=[running] { (format::duration_ms(elapsed_ms)) } }
 }
 
-/// Returns what a task needs from a person, as a sentence.
+/// Returns a sentence about the reason why a task needs a person.
 pub(super) fn need_text(task: &LiveTask) -> Option<String> {
     let view = &task.view;
     let text = match task.need? {

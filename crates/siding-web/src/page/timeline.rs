@@ -54,7 +54,7 @@ pub(super) fn timeline_page(context: &WebContext, query: &Query) -> Page {
     Page::new(NavItem::Timeline, "Timeline", content).with_value(choice)
 }
 
-/// Returns the style rules for the picture. They are a file of their own, because the content
+/// Returns the style rules for the picture. They are a separate file, because the content
 /// security policy allows no style sheet inside a page.
 pub(crate) fn style_sheet() -> String {
     let now = UnixMs(0);
