@@ -1,5 +1,5 @@
-//! Names of tasks that siding refuses, and that a journal may still contain: the journal of an
-//! older siding, or a forged one.
+//! Names of tasks that siding refuses but a journal may contain: the journal of an older siding, or
+//! a forged journal.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt as _;
@@ -23,8 +23,9 @@ pub fn stand_in_name(name: &str) -> String {
     WIDE_CHARACTER.repeat(bytes / WIDE_CHARACTER.len()) + &"x".repeat(bytes % WIDE_CHARACTER.len())
 }
 
-/// Replaces the name of a task in its journal. The task was started with the [`stand_in_name`] of
-/// `name`, so that no other record moves: a running shim continues to append at its offset.
+/// Replaces the name of a task in its journal. The task must have been started with the
+/// [`stand_in_name`] of `name`, so that no other record moves: a running shim continues to append
+/// at its offset.
 ///
 /// # Panics
 ///

@@ -14,8 +14,8 @@ use crate::terminal::Terminal;
 
 /// Time after which the test fails if the called program has not exited.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
-/// How long another process may hold the output open after the program's end, unless the test sets
-/// another time.
+/// Maximum time for which another process may hold the output open after the program's end, unless
+/// the test sets another time.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program call that has not been started yet. [`crate::Sandbox::siding`],
@@ -28,8 +28,8 @@ pub struct Invocation {
     command_text: String,
     input: Option<Vec<u8>>,
     keeps_stdin_open: bool,
-    /// How long another process may hold the output open after the program's end; `None` without a
-    /// limit.
+    /// Maximum time for which another process may hold the output open after the program's end;
+    /// `None` without a limit.
     held_output_limit: Option<Duration>,
 }
 

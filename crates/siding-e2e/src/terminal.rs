@@ -104,8 +104,8 @@ impl Terminal {
     ///
     /// When the terminal is closed.
     pub fn resize_and_rewrap(&mut self, columns: u16, rows: u16) {
-        // The kernel reports the new size to the programs at once. Their answer must arrive after the
-        // rows were wrapped, as it does in a terminal emulator.
+        // The kernel reports the new size to the programs immediately. Their output must arrive
+        // after the rows were wrapped, as in a terminal emulator.
         self.suspend_output();
         self.set_size(columns, rows);
         // The rows that were written for the previous size are wrapped, too.

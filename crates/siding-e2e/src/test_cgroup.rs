@@ -13,7 +13,7 @@ use crate::processes::Process;
 use crate::programs::is_root;
 use crate::sandbox::Sandbox;
 
-/// Which user owns a test's group, and whether siding may create subgroups in it.
+/// The owner of a test's group, and whether siding may create subgroups in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupOwner {
     /// An ordinary user, who owns the directory and the files that systemd delegates.

@@ -5,7 +5,7 @@
 /// Maximum number of members of a tree, even if depth and width would allow more.
 pub const MAX_TREE_MEMBERS: usize = 150;
 
-/// How a parent creates a member of the tree.
+/// The way in which a parent creates a member of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpawnMode {
     /// The child stays in the process group and session of its parent.
@@ -41,7 +41,8 @@ pub enum MemberBehavior {
 pub struct TreeMember {
     /// Position in the tree: `0` is the root, `0.2` its third child.
     pub path: String,
-    /// How the member is created. Ignored for the root, which is the process that runs `tree`.
+    /// The way in which the member is created. Ignored for the root, which is the process that runs
+    /// `tree`.
     pub spawn_mode: SpawnMode,
     /// Whether the member ignores TERM and INT; all members ignore HUP.
     pub ignores_term: bool,

@@ -1,8 +1,8 @@
-//! The screen contents that result from the bytes written to a terminal. The model implements the
-//! escape sequences that siding may send. It panics at any other sequence, because such a sequence
-//! comes from unescaped text of another program or is not supported by every terminal. The terminal
-//! of a task, which `siding attach` restores, has further modes; the model accepts the sequences
-//! that set their usual state.
+//! Computes the screen contents from the bytes that were written to a terminal. The model
+//! implements the escape sequences that siding may send. It panics at any other sequence, because
+//! such a sequence comes from unescaped text of another program or is not supported by every
+//! terminal. The terminal of a task has further modes, which `siding attach` restores. The model
+//! accepts the sequences that set their usual state.
 
 use siding_model::text::display_width;
 
@@ -118,7 +118,7 @@ impl ScreenModel {
             match part.as_ref() {
                 "\r" => self.column = 0,
                 "\n" => self.line_feed(),
-                // Shift in: the usual one of the two character sets.
+                // Shift in: selects the usual one of the two character sets.
                 "\x0f" => {}
                 _ if part.starts_with('\x1b') => self.apply_sequence(&part),
                 _ => part.chars().for_each(|c| self.put_char(c)),
@@ -185,7 +185,7 @@ impl ScreenModel {
         match (number, last) {
             // The model has no scrolling region that `r` could reset.
             ("?2026" | "?2004" | "?25" | "?1000" | "?1006", "h" | "l") | ("", "r") => {}
-            // The usual state of modes that the model does not have.
+            // The usual state of modes that the model does not support.
             ("?1" | "?6" | "4", "l") | ("?7", "h") => {}
             ("?1049", "h") => {
                 // The alternate screen has no rows that have scrolled off.

@@ -82,7 +82,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
 }
 
 /// Promise P82: the host is killed after the command was marked and before a shim supervises it.
-/// The shim nevertheless detects the end of the host and stops the command.
+/// The shim still detects the end of the host and stops the command.
 #[test]
 fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();

@@ -15,8 +15,8 @@ use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, start_task};
 /// Programs that the documents call, replaced by stubs that only print a version.
 const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
 /// A replacement of `sleep`, which ends when the test reaches the line that waits for the task. The
-/// commands in the documents sleep so long that a person can look at the running task; the test
-/// need not wait for that.
+/// commands in the documents sleep long enough for a person to inspect the running task; the test
+/// need not wait so long.
 const SLEEP_STUB: &str = "until [ -e waited ]; do command -p sleep .02; done";
 /// The example id in the documents; in a command, it is replaced by the id of the newest task, the
 /// first one that `siding ps --all` lists.

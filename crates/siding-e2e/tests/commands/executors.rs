@@ -59,8 +59,8 @@ fn executors_of_a_project_are_ignored() {
     assert!(warning.contains("a project must not send your commands anywhere"), "{warning}");
 }
 
-/// The setting can come from a project, whose author has other executors than the user. Only
-/// commands that would run there fail.
+/// The setting may come from a project whose author has other executors than the user. Only
+/// commands that would run on the missing executor fail.
 #[test]
 fn a_default_executor_that_does_not_exist_is_reported_with_its_source() {
     let sandbox = sandbox();

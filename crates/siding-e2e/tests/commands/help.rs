@@ -149,7 +149,7 @@ fn familiar_names_and_flags_of_other_tools_work() {
     }
 }
 
-/// A script that waits and continues depends on the exit code, so the texts begin with it.
+/// A script that waits and continues depends on the exit code, so the texts begin with that code.
 #[test]
 fn the_exit_code_of_a_wait_is_explained_first() {
     let help = run_ok(&sandbox(), &["wait", "--help"]).stdout_text();

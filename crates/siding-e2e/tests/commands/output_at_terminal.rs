@@ -243,7 +243,7 @@ fn a_person_gets_links_to_the_output() {
     }
 }
 
-/// The id in the note of a hand-over is a link as well.
+/// The id in the note about a hand-over is also a link.
 #[test]
 fn the_note_of_a_hand_over_links_to_the_output() {
     let sandbox = sandbox();

@@ -135,8 +135,8 @@ fn a_resized_terminal_gets_shorter_lines() {
     stop_all(&sandbox);
 }
 
-/// A terminal that becomes narrower wraps the painted lines again. The next paint replaces all rows
-/// of them.
+/// A terminal that becomes narrower wraps the painted lines again. The next paint replaces all
+/// their rows.
 #[test]
 fn a_narrower_terminal_keeps_no_copy_of_the_list() {
     let sandbox = sandbox();

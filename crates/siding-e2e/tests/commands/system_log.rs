@@ -115,7 +115,7 @@ fn a_recorded_end_is_logged() {
     assert!(["signaled", "lost"].contains(&outcome), "{ended:?}");
 }
 
-/// A process that the reaper has ended is logged with the task to which it belonged. A dry run logs
+/// A process that the reaper terminated is logged with its task. A dry run logs
 /// nothing.
 #[test]
 fn a_reaped_process_is_logged() {

@@ -44,7 +44,7 @@ fn a_wait_for_input_ends_when_the_program_reads_its_terminal() {
     assert_eq!(view["by"], json!([hit]));
     assert_eq!(wait_for(&sandbox, &id, "idle")["satisfied"], true);
     stop_all(&sandbox);
-    // The last screen satisfies a condition as well as the last output does.
+    // The last screen can satisfy a condition, like the last output.
     assert_eq!(wait_for(&sandbox, &id, "screen:^got hello$")["satisfied"], true);
     let args = ["wait", "--json", &id, "--for", "screen:^never$"];
     let view = sandbox.siding(&args).run().expect_code(1).json();
@@ -73,7 +73,7 @@ fn a_wait_for_a_terminal_names_one_task_and_one_condition() {
     stop_all(&sandbox);
 }
 
-/// The mode of the terminal, and not the words of the prompt, decides that a secret is asked for.
+/// The mode of the terminal, not the text of the prompt, identifies a prompt for a secret.
 #[test]
 fn a_notice_tells_a_person_to_answer_a_prompt_for_a_secret() {
     let sandbox = sandbox();
@@ -90,8 +90,8 @@ fn a_notice_tells_a_person_to_answer_a_prompt_for_a_secret() {
     stop_all(&sandbox);
 }
 
-/// A task that asks for a secret is told apart from one that asks for a line, and an idle
-/// full-screen program asks for nothing. `--for input` is about the reading process alone.
+/// A task that asks for a secret is distinguished from one that asks for a line, and an idle
+/// full-screen program asks for nothing. `--for input` depends only on the reading process.
 #[test]
 fn the_kind_of_the_awaited_input_is_shown() {
     let sandbox = sandbox();
@@ -116,7 +116,8 @@ fn the_kind_of_the_awaited_input_is_shown() {
     stop_all(&sandbox);
 }
 
-/// The agent learns once that a person has taken the terminal, and once that it was given back.
+/// The agent receives one notice that a person has taken the terminal, and one that the terminal
+/// was released.
 #[test]
 fn an_agent_is_told_who_has_the_terminal() {
     let sandbox = sandbox();
@@ -124,7 +125,7 @@ fn an_agent_is_told_who_has_the_terminal() {
     let _reads = wait_for(&sandbox, &id, "input");
     let mut terminal = Terminal::new(80, 24);
     let attached = sandbox.siding(&["attach", &id]).on_terminal(&terminal).spawn();
-    // From now on, attach passes the keys on.
+    // From now on, attach passes on the keys.
     terminal.wait_for_text("ready");
     terminal.send_keys("hello\r");
     terminal.wait_for_text("hello");
@@ -177,7 +178,7 @@ fn input_types_into_a_terminal() {
     let _typed = run_ok(&sandbox, &["input", &id, "yes"]);
     // The first row is the echo, the second the output of cat.
     let _shown = wait_for(&sandbox, &id, r"screen:^yes\nyes$");
-    // In the middle of a line, one Ctrl-D only passes the line on.
+    // In the middle of a line, one Ctrl-D only delivers the line.
     let view = run_ok(&sandbox, &["input", "--json", &id, "--no-newline", "half", "--eof"]).json();
     assert_eq!(view, json!({"task_id": id, "written_bytes": 4, "closed": true}));
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);

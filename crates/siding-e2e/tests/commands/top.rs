@@ -107,8 +107,8 @@ fn the_page_of_a_task_follows_its_output() {
 /// page open. A search that is not canceled shows the line that it finds.
 #[test]
 fn a_long_output_is_searched_while_the_keys_work() {
-    /// The length of an output with a hole, which is read block by block. This takes minutes on any
-    /// machine, so the search cannot end before it is canceled.
+    /// The length of an output with a hole, in bytes. Reading it block by block takes minutes on
+    /// any machine, so the search cannot end before it is canceled.
     const LENGTH_WITH_HOLE: u64 = 4 << 40;
     let sandbox = sandbox();
     // The command, which the title shows, does not contain the line that it writes first.
@@ -332,8 +332,8 @@ fn a_pager_shows_the_output_and_receives_the_keys() {
     assert!(!terminal.is_alternate_screen());
 }
 
-/// The pager receives no control sequence of a task with a terminal: it could not show the lines of
-/// one, and of a full-screen program only the screen is readable.
+/// The pager receives no control sequence of a task with a terminal, because it could not show the
+/// lines. Of a full-screen program, only the screen is readable.
 #[test]
 fn a_pager_shows_a_terminal_as_text() {
     for (command, expected) in [

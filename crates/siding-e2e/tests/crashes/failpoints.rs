@@ -271,7 +271,7 @@ impl CrashCase {
         assert!(is_reported, "{self:?}: {done}");
     }
 
-    /// Runs `ps` or `reap` if the client was killed as well, then waits for the task's end or stops
+    /// Runs `ps` or `reap` if the client was also killed, then waits for the task's end or stops
     /// the task. The first of these commands must repair the task.
     fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
         let first: &[&str] = match self.victims {

@@ -1,4 +1,4 @@
-//! The tasks of a machine share a connection, as far as the machine allows.
+//! The tasks of a machine share a connection, up to the limit of the machine.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,7 +27,7 @@ fn create_gate(sandbox: &Sandbox) -> PathBuf {
     gate
 }
 
-/// Lets `count` commands continue that wait for the FIFO: writes a line for each. The lines are
+/// Lets `count` commands that wait for the FIFO continue, by writing a line for each. The lines are
 /// lost when the returned file is closed.
 #[track_caller]
 fn open_gate(gate: &Path, count: u32) -> File {
@@ -75,7 +75,7 @@ fn running_numbers(remote: &SshRemote<'_>) -> BTreeSet<String> {
     ids.iter().map(|id| remote.output(id)).filter(|output| !output.is_empty()).collect()
 }
 
-/// Waits for the end of all tasks, and asserts that each has its own exit code and output.
+/// Waits for the end of all tasks, and asserts the exit code and the output of each.
 #[track_caller]
 fn expect_own_codes(remote: &SshRemote<'_>) {
     for id in remote.sandbox.task_ids() {
@@ -134,7 +134,7 @@ fn a_connection_that_follows_a_task_keeps_no_shim_for_a_new_one() {
 }
 
 /// The mirror reads its signals from a descriptor, and therefore blocks them. A program that ssh
-/// starts (`ProxyCommand`) could not be terminated if it inherited that.
+/// starts (`ProxyCommand`) could not be terminated if it inherited the blocked signals.
 #[test]
 fn ssh_blocks_no_signal() {
     let sandbox = sandbox();

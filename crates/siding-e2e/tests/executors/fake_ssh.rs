@@ -1,4 +1,4 @@
-//! A script in place of ssh, for tests that need no sshd.
+//! A script that takes the place of ssh, for tests without an sshd.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use siding_e2e::{Invocation, Sandbox};
 
 use crate::ssh_remote::write_executor;
 
-/// A sandbox whose executor `build` is reached with a script.
+/// A sandbox in which a script takes the place of ssh for the executor `build`.
 #[derive(Debug)]
 pub(crate) struct FakeSsh<'s> {
     sandbox: &'s Sandbox,

@@ -24,7 +24,7 @@ fn slow_lines_command() -> String {
     )
 }
 
-/// Runs a shell text of the caller, in which `RUN` is a call on the remote machine.
+/// Runs the caller's shell text, in which `RUN` is a call on the remote machine.
 #[track_caller]
 fn run_pipeline(remote: &SshRemote<'_>, text: &str) -> ProgramOutput {
     let call = remote.sandbox.siding_line(&["run", "--on", "build", "--budget", "none"]);
@@ -84,7 +84,7 @@ fn a_large_input_is_complete() {
     assert_eq!(done.stdout_text(), local.stdout_text());
 }
 
-/// The writer of a pipeline ends by SIGPIPE, as with a local command.
+/// SIGPIPE terminates the writer of a pipeline, as with a local command.
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn an_endless_input_ends_with_the_command() {
@@ -257,7 +257,7 @@ fn the_input_of_a_killed_remote_shim_ends_with_a_record() {
     create_file(&end);
 }
 
-/// A call that waits for the command says at its end that the input was cut.
+/// A call that waits for the command reports at the end that the input was cut.
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn a_waiting_call_reports_a_lost_input() {
@@ -275,7 +275,7 @@ fn a_waiting_call_reports_a_lost_input() {
     });
     remote.wait_for_output(&id, numbered_lines(100).len());
     kill_shim(&sandbox, &id);
-    // The writer ends only now, so that its end is not taken for the cause.
+    // The writer ends only now, so that its end cannot be mistaken for the cause.
     let _outcome = remote.wait_outcome(&id);
     create_file(&gate);
     let done = pipeline.wait().expect_code(125);

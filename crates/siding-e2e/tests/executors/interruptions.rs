@@ -10,11 +10,11 @@ use crate::{create_file, numbered_lines, sandbox, wait_for_file_command};
 const LINE_COUNT: u32 = 200_000;
 /// Lines that the command writes before each pause.
 const STEP_LINES: u32 = 1_000;
-/// Output with which a command has certainly started, in bytes.
+/// Length of output that proves the start of the command, in bytes.
 const FIRST_BYTES: usize = 20_000;
 
-/// Asserts that the machine of a task is unreachable since a certain time, and that the task has
-/// no outcome.
+/// Asserts that the machine of a task has been unreachable since a certain time, and that the task
+/// has no outcome.
 #[track_caller]
 fn expect_unreachable(remote: &SshRemote<'_>, id: &str) -> Value {
     let unreachable = remote.wait_until_unreachable(id);
@@ -125,7 +125,8 @@ fn a_task_that_cannot_be_sent_fails_to_start() {
     assert!(done.stderr_text().contains("Connection refused"), "{done}");
 
     remote.restore();
-    // A task that is started later shows that the connection works, and that the others stay away.
+    // A task that is started later proves that the connection works, so the others are really
+    // missing.
     let id = remote.start_task(&[], "true");
     assert_eq!(remote.wait_outcome(&id), json!({"kind": "exited", "code": 0}));
     assert_eq!(remote.remote_task_ids(), [id]);

@@ -6,7 +6,7 @@ use crate::local_tasks::task_id;
 use crate::ssh_remote::SshRemote;
 use crate::{create_file, sandbox, wait_for_file_command};
 
-/// A tree of three processes in three sessions, which SIGTERM ends.
+/// A tree of three processes in three sessions, which SIGTERM terminates.
 const TREE: &str = "fork setsid mark m hang -- fork daemon mark m hang -- mark m hang";
 const TREE_SIZE: usize = 3;
 
@@ -130,7 +130,7 @@ fn the_remote_machine_knows_the_task_and_its_sender() {
     assert!(local["sent_by"].is_null(), "{local}");
 }
 
-/// A caller that is killed takes nothing along: the mirror and the remote task continue.
+/// The kill of a caller affects nothing else: the mirror and the remote task continue.
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn death_of_the_caller_ends_nothing() {

@@ -9,7 +9,7 @@ use crate::local_tasks::write_config;
 use crate::ssh_remote::{SshRemote, write_executor};
 use crate::{create_file, sandbox, wait_for_file_command};
 
-/// Runs the remote command on this machine, after text as startup files of a shell print it.
+/// Prints text, as startup files of a shell do, and then runs the remote command on this machine.
 const GREETING_SSH: &str = "echo '[Welcome]'; for last; do :; done; eval \"$last\"";
 /// Lists one task, and fails to read another one.
 const INCOMPLETE_LIST: &str = r#"
@@ -89,7 +89,7 @@ fn a_task_of_an_unknown_or_unreachable_machine_is_an_error() {
     let _usage = fake.siding(&["stop", "--on", "build", "--all"]).run().expect_code(125);
 }
 
-/// This machine has the tasks that it has submitted to a cluster itself.
+/// This machine itself has the tasks that it has submitted to a cluster.
 #[test]
 fn a_cluster_without_a_host_lists_its_tasks_of_this_machine() {
     let sandbox = sandbox();

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 
-/// Maximum wait for the end of a task. The failure of a node is noticed after 35 s, and a call that
-/// takes a minute fails.
+/// Maximum wait for the end of a task. The cluster detects the failure of a node after 35 s, and a
+/// call that takes a minute fails.
 const WAIT_LIMIT: &str = "55s";
 
 /// Writes the user settings of a home directory.

@@ -30,7 +30,7 @@ fn hello() -> String {
 }
 
 /// Returns the script of a machine that receives each task, adds a line to `received`, and sends no
-/// answer until the test creates `gate`, when the connection breaks.
+/// answer. When the test creates `gate`, the connection breaks.
 fn silent_machine(received: &Path, gate: &Path) -> String {
     let received = received.display();
     let wait = wait_for_file_command(gate);
@@ -101,7 +101,7 @@ fn a_machine_that_hangs_delays_neither_a_call_nor_its_stop() {
     assert!(began.elapsed() < PROMPT, "{:?}", began.elapsed());
 }
 
-/// The task was sent, and the machine does not answer: it may run there.
+/// The task was sent, and the machine does not answer, so the task may run there.
 #[test]
 fn a_stop_of_a_task_that_was_sent_waits_only_a_moment_for_the_answer() {
     let sandbox = sandbox();

@@ -104,8 +104,8 @@ fn a_locked_input_delays_nothing_else() {
     let _done = serve.wait();
 }
 
-/// The lease of a terminal belongs to a connection with the shim. It must not end with the response
-/// to each key of a person at the mirror.
+/// The lease of a terminal belongs to a connection with the shim. The connection must not end with
+/// the response to each key of a person at the mirror.
 #[test]
 fn a_person_at_the_mirror_keeps_the_terminal_between_two_keys() {
     let sandbox = sandbox();

@@ -10,7 +10,7 @@ use crate::local_tasks::{show_task, task_id, wait_for_outcome};
 use crate::slurm_cluster::SlurmCluster;
 use crate::{create_file, sandbox, wait_for_file_command};
 
-/// A script that siding executes in place of sbatch, and that records its calls.
+/// A script that siding executes in place of sbatch. The script records its calls.
 #[derive(Debug)]
 struct SbatchScript {
     fake: FakeSlurm,
@@ -164,7 +164,7 @@ fn a_stop_of_waiting_elements_needs_no_list_of_the_jobs() {
     assert_eq!(cluster.client("squeue", &["--noheader"]), "", "a job is left");
 }
 
-/// The process that has submitted the array is killed before it has recorded the number.
+/// The process that submitted the array is killed before it has recorded the number of the array.
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn an_array_is_found_by_its_name_after_a_kill_of_its_submitter() {

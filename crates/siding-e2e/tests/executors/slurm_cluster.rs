@@ -12,8 +12,8 @@ const SLURM_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/eng
 /// The environment variable with the path of the cluster's configuration.
 const CONFIG_VARIABLE: &str = "SLURM_CONF";
 
-/// A cluster that is the executor `cluster` of a sandbox. Dropping this value ends its jobs and
-/// daemons.
+/// A cluster that is the executor `cluster` of a sandbox. Dropping this value stops the cluster's
+/// jobs and daemons.
 #[derive(Debug)]
 pub(crate) struct SlurmCluster<'s> {
     pub(crate) sandbox: &'s Sandbox,
@@ -48,7 +48,8 @@ impl<'s> SlurmCluster<'s> {
     #[track_caller]
     pub(crate) fn write_settings(&self, keys: &str) {
         // The sandbox recognizes the processes of jobs by the variables of puppets. `foreign_reap`
-        // and `supervise_hosts` are off so that siding on a node ends no process of this machine.
+        // and `supervise_hosts` are off so that siding on a node terminates no process of this
+        // machine.
         let settings = format!(
             "foreign_reap = \"off\"\nsupervise_hosts = false\n[executor.cluster]\n\
              kind = \"slurm\"\nenv = [\"PUPPET_*\"]\n{keys}"
@@ -83,7 +84,7 @@ impl<'s> SlurmCluster<'s> {
         let _done = self.script(command).run().expect_code(0);
     }
 
-    /// Ends slurmctld. Its state stays on disk, and the jobs continue.
+    /// Stops slurmctld. Its state stays on disk, and the jobs continue.
     #[track_caller]
     pub(crate) fn stop_controller(&self) {
         self.control("stop-controller");

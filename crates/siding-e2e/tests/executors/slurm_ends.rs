@@ -164,7 +164,7 @@ fn a_task_has_its_outcome_after_the_cluster_has_forgotten_the_job() {
     });
     cluster.forget_ended();
     assert_eq!(cluster.job_field(&id, "%i"), None);
-    // The wait starts a new mirror, which cannot ask the cluster.
+    // The wait starts a new mirror, which cannot query the cluster.
     assert_eq!(wait_for_outcome(&sandbox, &id), json!({"kind": "exited", "code": 4}));
     assert_eq!(cluster.output(&id), "one\ntwo\n");
 }

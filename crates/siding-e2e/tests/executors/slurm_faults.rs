@@ -33,7 +33,7 @@ impl<'s> CountedTask<'s> {
         Self { cluster, id: cluster.start_task(&[], &text), runs, gate }
     }
 
-    /// Waits until the command runs and the mirror has its first line.
+    /// Waits until the command runs and the mirror has stored its first line.
     #[track_caller]
     fn wait_until_running(&self) {
         self.cluster.wait_for_output(&self.id, "one\n".len());
@@ -168,7 +168,7 @@ fn a_process_that_follows_a_job_is_replaced_when_it_is_killed() {
     task.expect_true_end();
 }
 
-/// slurmctld creates the job when it continues, long after sbatch has given up.
+/// slurmctld creates the job when slurmctld continues, long after sbatch has given up.
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn a_command_runs_once_if_the_controller_hangs_during_its_submission() {

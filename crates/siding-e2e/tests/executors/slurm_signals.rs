@@ -19,7 +19,7 @@ fn a_cancelled_command_that_exits_with_0_is_not_successful() {
     let sandbox = sandbox();
     let cluster = SlurmCluster::start(&sandbox);
     let ids = ["1", "2", "3", "4"].map(|number| {
-        // Equal commands would be one task.
+        // Two equal commands would count as duplicates.
         cluster.start_task(&[], &format!("{OBEDIENT_COMMAND} # {number}"))
     });
     for id in &ids {
@@ -49,7 +49,7 @@ fn a_requeued_command_that_exits_with_0_runs_again() {
     cluster.wait_for_output(&id, "ready\nready\n".len());
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
     assert_eq!(stopped["outcome"], json!({"kind": "stopped", "by": "user"}), "{stopped}");
-    // The summary of the node counts the second attempt only.
+    // The summary from the node covers only the second attempt.
     let view = show_task(&sandbox, &id);
     assert_eq!(view["output"]["bytes"], cluster.output(&id).len(), "{view}");
 }
@@ -78,7 +78,7 @@ fn a_stop_before_the_cluster_has_the_job_submits_nothing() {
     assert!(!marker.exists(), "the command ran");
 }
 
-/// The reason is permanent, so the task is not retried as one whose machine is not reachable.
+/// The reason is permanent, so siding does not retry, as it would for an unreachable machine.
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn a_directory_of_jobs_that_cannot_be_used_fails_the_start() {

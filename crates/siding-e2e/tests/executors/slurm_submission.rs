@@ -1,5 +1,5 @@
 //! The submission of jobs: options and settings, clusters behind ssh, steps of workflows, and the
-//! number of questions to the cluster.
+//! number of queries to the cluster.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::{create_file, sandbox, wait_for_file_command};
 
 /// Number of jobs that one test submits.
 const JOB_COUNT: usize = 60;
-/// Minimum time between two questions to the cluster, in seconds.
+/// Minimum time between two queries to the cluster, in seconds.
 const QUERY_SECONDS: u64 = 5;
 
 const MIXED_WORKFLOW: &str = r#"
@@ -128,7 +128,7 @@ fn options_of_a_job_need_a_cluster() {
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
 
-/// The job may start when this machine is off.
+/// The job may start while this machine is switched off.
 #[test]
 fn a_job_gets_no_standard_input() {
     let sandbox = sandbox();
@@ -166,7 +166,8 @@ fn a_check_tells_whether_the_controller_answers() {
     assert!(error.contains("Unable to contact slurm controller"), "{error}");
 }
 
-/// The jobs wait together in the queue, where each of them would otherwise ask for itself.
+/// The jobs wait in the queue at the same time. Without the shared query, each follower would query
+/// the cluster itself.
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn many_jobs_ask_the_cluster_together() {

@@ -70,8 +70,8 @@ impl<'s> SshRemote<'s> {
         let config = up.run().expect_code(0).stdout_text();
         remote.write_ssh_wrapper(config.trim_end());
         write_executor(sandbox, PUPPET_VARIABLES);
-        // Otherwise the remote siding would end unowned processes of this machine, and supervise
-        // the hosts that run here.
+        // Otherwise the remote siding would terminate unowned processes of this machine, and
+        // supervise the hosts that run here.
         write_config(&remote.home(), "foreign_reap = \"off\"\nsupervise_hosts = false\n");
         remote
     }

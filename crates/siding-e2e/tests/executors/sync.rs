@@ -11,7 +11,7 @@ use crate::local_tasks::{kill_shim, task_id};
 use crate::ssh_remote::{SshRemote, write_executor};
 use crate::{create_file, sandbox, wait_for_file_command};
 
-/// Names that a program could take for an option or for two names.
+/// Names that a program could interpret as an option or as two names.
 const HOSTILE_NAMES: [&[u8]; 4] = [b"-rf", b"a b\nc", b"\xff", b"it's *"];
 
 fn named(dir: &Path, name: &[u8]) -> PathBuf {
@@ -192,7 +192,7 @@ fn files_are_here_when_the_call_returns() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
     let project = create_project(&sandbox);
-    // The shell ends before the task does.
+    // The shell exits before the end of the task.
     let text = "mkdir -p out/deep; echo built > out/deep/file; sleep 60 & exit 3";
     let flags = ["--sync", "--fetch", "out", "--on-leader-exit", "linger"];
     let done = remote.run(&flags, text).cwd(project.join("sub")).run().expect_code(3);
@@ -287,8 +287,8 @@ fn a_stopped_task_fetches_nothing() {
 }
 
 /// Starts a task whose file `big` is fetched slowly, and kills its mirror while rsync writes the
-/// file. Returns the id of the task, and the processes of this rsync, before which the shell text
-/// `prologue` ran. A new mirror copies at full speed.
+/// file. The shell text `prologue` runs before this rsync. Returns the id of the task, and the
+/// processes of this rsync. A new mirror copies at full speed.
 #[track_caller]
 fn kill_mirror_during_copy(
     remote: &SshRemote<'_>,

@@ -26,8 +26,8 @@ fn gated_lines_command(gate: &Path) -> String {
     )
 }
 
-/// The call that repairs the task has no `PATH` with the ssh of the machine: the specification of
-/// the task has it.
+/// The call that repairs the task has no `PATH` with the ssh of the machine; the `PATH` in the
+/// specification of the task is used.
 #[test]
 #[ignore = "needs sshd; `cargo xtask test --engines` runs it"]
 fn killed_mirror_is_replaced_without_loss() {
@@ -150,7 +150,7 @@ fn mirror_that_is_killed_before_the_request_has_sent_nothing() {
     let script = format!("echo >> {}; exec cat > {}", calls.display(), received.display());
     let fake = FakeSsh::new(&sandbox, &script);
     let variable = "SIDING_PAUSE_AT=accepted";
-    // A call that moves the task to the background would continue the shim.
+    // A call that moves the task to the background would send SIGCONT to the shim.
     let args = ["run", "--budget", "none", "--on", "build", "--env", variable, "--", "true"];
     let run = fake.siding(&args).spawn();
     let shim = eventually_some("the shim has stopped", || {

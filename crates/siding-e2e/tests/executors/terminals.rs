@@ -1,4 +1,4 @@
-//! Tasks with a terminal on another machine, which are used from this one.
+//! Tasks with a terminal on another machine, which persons and agents use from this one.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl Person {
         self.terminal.wait_for_row(&format!("got:{line}"));
     }
 
-    /// Changes the size of the terminal, as a person does who drags its window.
+    /// Changes the size of the terminal, as by a person who resizes its window.
     fn resize(&mut self, columns: u16, rows: u16) {
         self.terminal.resize(columns, rows);
         self.call.signal(Signal::WINCH);
@@ -114,8 +114,8 @@ fn only_task(sandbox: &Sandbox) -> String {
 /// An agent holds a dialog with a program on the other machine.
 #[track_caller]
 fn expect_dialog(sandbox: &Sandbox, id: &str) {
-    // The call returns only when the answer is here, although the other machine says earlier that
-    // the program reads.
+    // The call returns only when the answer has arrived, although the other machine reports earlier
+    // that the program reads.
     let first = say(sandbox, id, "one");
     let hash = first["hash"].as_str().expect("a text").to_owned();
     let _screen = say(sandbox, id, "two");
@@ -128,7 +128,7 @@ fn expect_dialog(sandbox: &Sandbox, id: &str) {
     wait_for(sandbox, id, "screen:^got:three$");
 }
 
-/// A person takes the terminal with the first key, and gives it back by detaching.
+/// A person takes the terminal with the first key, and releases it by detaching.
 #[track_caller]
 fn expect_lease(sandbox: &Sandbox, id: &str) {
     let mut person = Person::attach(sandbox, id, "up");
@@ -217,8 +217,8 @@ fn a_person_sees_an_interruption_and_continues_after_it() {
     stop(&sandbox, &id);
 }
 
-/// Types until a key arrives on the other machine, because the keys before the next shim and the
-/// next connection are lost. Then types a line.
+/// Types until a key arrives on the other machine, because keys are lost until the next shim and
+/// the next connection exist. Then types a line.
 #[track_caller]
 fn say_after_kill(remote: &SshRemote<'_>, id: &str, person: &mut Person, line: &str) {
     let known = remote.remote_output(id).len();
@@ -262,7 +262,7 @@ fn a_person_continues_after_the_kill_of_the_remote_shim() {
     expect_agent_refused(type_keys(&sandbox, &id, &["x"]));
     person.detach();
     // Both machines are this one, so the new remote shim finds the mirror, which has the same
-    // birthmark, and ends it with the task.
+    // birthmark, and terminates it with the task.
     let _stopped = remote.remote_siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
     assert_eq!(remote.wait_outcome(&id)["kind"], "stopped");
 }
@@ -386,7 +386,7 @@ fn a_job_has_a_terminal_for_agents_and_persons() {
 }
 
 /// The second attempt begins with the size of the start, and its output continues that of the
-/// interrupted one. Keys for a certain screen must still find it.
+/// interrupted attempt. Keys for a certain screen must still be accepted.
 #[test]
 #[ignore = "needs Slurm; `cargo xtask test --engines` runs it"]
 fn a_requeued_job_continues_with_its_terminal() {

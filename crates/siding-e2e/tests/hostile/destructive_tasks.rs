@@ -6,7 +6,7 @@ use siding_e2e::{Sandbox, eventually, is_root, words};
 
 use crate::{OTHER_UID, Task, assert_no_crash_or_hang, assert_task_exits, gate, live_shim, shell};
 
-/// How a task ends after its action: by `siding stop`, or at its deadline if the action can make
+/// The end of a task after its action: by `siding stop`, or at its deadline if the action can make
 /// `siding stop` fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedEnd {

@@ -222,7 +222,7 @@ fn a_command_that_waits_for_its_reader_survives_the_death_of_its_shim() {
     let mut received = Vec::new();
     reader.read_to_end(&mut received).expect("the test's pipe");
     let done = call.wait();
-    // The new shim is not the parent of the command, so it may not learn the exit code.
+    // The new shim is not the parent of the command, so it may not receive the exit code.
     assert!(matches!(done.code, Some(4 | 125)), "{done}");
     let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0);
     let task = Task::of(&shown);

@@ -29,7 +29,7 @@ fn has_unread_input(terminal: &Terminal) -> bool {
     matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1))
 }
 
-/// A program that would read the terminal ends without input, and a person learns the reason.
+/// A program that would read the terminal ends without input, and the person is shown the reason.
 #[test]
 fn a_program_that_reads_the_terminal_is_explained() {
     let sandbox = sandbox();
@@ -47,7 +47,7 @@ fn a_program_that_reads_the_terminal_is_explained() {
     let read = ["--", "printf 'name? '; read name; echo \"hi $name\""];
     assert_eq!(call(&read).on_terminal(&terminal).run().code, Some(0));
     terminal.wait_for_text("siding: `read` found an empty input");
-    // Stands for a Python program that calls `input()`.
+    // Simulates a Python program that calls `input()`.
     let input = ["--", "echo 'EOFError: EOF when reading a line'; exit 1"];
     assert_eq!(call(&input).on_terminal(&terminal).run().code, Some(1));
     terminal.wait_for_text("siding: `input()` found an empty input");

@@ -48,7 +48,7 @@ fn interrupt_works_while_the_output_pipe_is_full() {
 }
 
 /// A person's command is stopped when the reader of its output exits, as in a shell pipeline.
-/// The call waits for the end, and ends a command that ignores the signal after the grace.
+/// The call waits for the end, and after the grace kills a command that ignores the signal.
 #[test]
 fn a_persons_command_is_stopped_when_its_output_reader_exits() {
     for text in ["yes", "trap '' TERM; yes"] {

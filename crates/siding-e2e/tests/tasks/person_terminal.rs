@@ -130,8 +130,8 @@ fn ctrl_c_belongs_to_the_program() {
     }
 }
 
-/// Ctrl-C also ends the script that contains the call, as with any program that SIGINT ends, and
-/// siding adds no message.
+/// Ctrl-C also terminates the script that contains the call, as with any program that SIGINT
+/// terminates, and siding adds no message.
 #[test]
 fn ctrl_c_ends_the_script_around_the_call() {
     let sandbox = sandbox();
@@ -150,8 +150,8 @@ fn ctrl_c_ends_the_script_around_the_call() {
     task.expect_stopped();
 }
 
-/// A busy command that ignores two Ctrl-C is reported. The next one stops it, and one more kills
-/// it.
+/// A busy command that ignores Ctrl-C twice is reported. A third Ctrl-C stops the command, and a
+/// fourth kills it.
 #[test]
 fn a_command_that_ignores_ctrl_c_can_be_stopped() {
     let sandbox = sandbox();
@@ -228,7 +228,7 @@ fn ctrl_z_returns_to_the_shell_and_fg_continues_the_call() {
     });
 }
 
-/// Ctrl-Z belongs to the job of a shell in the task.
+/// Ctrl-Z suspends the job of a shell in the task.
 #[test]
 fn ctrl_z_stops_the_job_of_a_shell_in_the_task() {
     let sandbox = sandbox();
@@ -276,7 +276,7 @@ fn suspend_and_continue(suspend: impl FnOnce(&mut Terminal, &Process)) {
     // Ctrl-D ends the input of the command.
     terminal.send_keys("\x04");
     terminal.wait_for_text("isover");
-    // Keys that are typed before belong to the command.
+    // Keys that are typed before that belong to the command.
     eventually("the call has ended", || !call.is_alive());
     terminal.send_keys("exit\n");
     let _ended = shell.wait();

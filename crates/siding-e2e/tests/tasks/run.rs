@@ -340,7 +340,8 @@ fn persons_second_launch_runs_with_a_note() {
     assert_eq!(first.wait_outcome()["code"], 0);
 }
 
-/// A person who gives a task the name of a running one learns which task the name means now.
+/// If a person gives a task the name of a running one, a note says which task the name now refers
+/// to.
 #[test]
 fn a_note_names_the_task_that_a_repeated_name_means() {
     let sandbox = sandbox();

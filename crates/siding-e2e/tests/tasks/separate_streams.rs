@@ -29,7 +29,8 @@ fn standard_error_of_a_person_does_not_reach_the_pipeline() {
     assert_eq!(output.len(), "one\nwarning\ntwo\ntail".len());
 }
 
-/// A large output keeps its streams apart byte for byte, even if the shim is killed in between.
+/// The streams of a large output stay separate byte for byte, even if the shim is killed during the
+/// output.
 #[test]
 fn streams_stay_apart_through_a_takeover() {
     let sandbox = sandbox();

@@ -101,7 +101,7 @@ impl<'s> Task<'s> {
     /// Returns the living processes with the task's birthmark, except its shim.
     pub(crate) fn marked_processes(&self) -> Vec<Process> {
         let mut marked = processes::with_birthmark(&self.id);
-        // The shim, and the holder of the task's terminal, which exit after the task.
+        // The shim and the holder of the task's terminal, which exit after the task.
         let own = ["siding-shim", "siding-terminal"];
         marked.retain(|process| !own.contains(&processes::comm(process.pid).as_str()));
         marked

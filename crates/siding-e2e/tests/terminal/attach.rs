@@ -1,5 +1,5 @@
-//! `siding attach`: a person's terminal shows the task's screen, passes keys and its size on, and
-//! is as before when the person leaves or the task ends.
+//! `siding attach`: a person's terminal shows the task's screen, and passes on keys and its size.
+//! When the person leaves or the task ends, the terminal is restored.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, RunningProgram, Sandbox, Terminal, eventually, eventually_some};
@@ -44,7 +44,7 @@ impl Attachment {
         self.call.process()
     }
 
-    /// Changes the size of the terminal, as a person does who drags its window.
+    /// Changes the size of the terminal, as by a person who resizes its window.
     fn resize(&mut self, columns: u16, rows: u16) {
         self.terminal.resize(columns, rows);
         self.call.signal(Signal::WINCH);
@@ -90,7 +90,7 @@ fn attach_paints_the_screen_and_passes_keys_and_the_size_on() {
     let announced = format!("siding: attached to {}; Ctrl-\\ twice leaves it\n", task.id);
     assert!(shown.contains(&announced), "{shown}");
 
-    // The task continues, and another terminal shows its screen at once.
+    // The task continues, and another terminal shows its screen immediately.
     assert_eq!(task.show()["phase"], "running");
     let again = Attachment::open(&sandbox, &task, &[], "20 90");
     let rows = again.detach();
@@ -101,8 +101,8 @@ fn attach_paints_the_screen_and_passes_keys_and_the_size_on() {
     task.expect_closed();
 }
 
-/// The first detach key alone reaches the program after a moment, and with other detach keys it has
-/// no meaning.
+/// The first detach key alone reaches the program after a moment. With other detach keys, it has no
+/// special meaning.
 #[test]
 fn a_single_detach_key_is_passed_on() {
     let sandbox = sandbox();
@@ -122,11 +122,12 @@ fn a_single_detach_key_is_passed_on() {
     task.stop(&["--grace", "0s"]);
 }
 
-/// However the task ends, the person gets the terminal back, and the exit code of the task.
+/// However the task ends, the call restores the person's terminal and exits with the code of the
+/// task.
 #[test]
 fn the_terminal_is_restored_when_the_task_is_killed() {
     let sandbox = sandbox();
-    // Leaves modes behind that only a program itself would reset.
+    // Sets modes that only the program itself would normally reset.
     let text = format!("printf '\\033[?1049h\\033[?2004h\\033[?25l'; {ANSWER}");
     let task = TerminalTask::start(&sandbox, &text);
     let output = task.wait_for_output("painted\r\n");
@@ -152,7 +153,7 @@ fn the_exit_of_the_task_ends_the_attachment_with_its_code() {
     task.expect_closed();
 }
 
-/// The output of a program that runs while nobody is attached is shown once, completely and in
+/// The output of a program that was already running is shown once, completely and in
 /// order, across the start of the attachment.
 #[test]
 fn output_across_the_start_of_an_attachment_is_complete() {
@@ -177,8 +178,8 @@ fn output_across_the_start_of_an_attachment_is_complete() {
     let _shown = person.expect_exit(0);
 }
 
-/// The lines that have left the top of the task's screen are in the scroll-back of the person's
-/// terminal, each once and in order, unless a full-screen program draws.
+/// The scroll-back of the person's terminal contains the lines of the task's scroll-back, each once
+/// and in order, unless a full-screen program is drawing.
 #[test]
 fn attach_restores_the_scrollback() {
     let sandbox = sandbox();

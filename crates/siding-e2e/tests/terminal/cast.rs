@@ -1,4 +1,5 @@
-//! `siding record`: a recording has the output of a terminal at the times at which it was stored.
+//! `siding record`: a recording contains the output of a terminal, with the times at which the
+//! output was stored.
 
 use std::time::Instant;
 
@@ -56,7 +57,7 @@ impl Cast {
     }
 }
 
-/// Waits until output that is stored has a time, which is then not later than now.
+/// Waits until stored output has a recorded time.
 #[track_caller]
 fn wait_for_times(sandbox: &Sandbox, task: &TerminalTask<'_>, entries: u64) {
     let path = sandbox.state_dir().join("tasks").join(&task.id).join("output.times");
@@ -98,7 +99,7 @@ fn a_recording_has_the_pauses_the_sizes_and_the_exit_status() {
     assert_eq!((cast.data("m").len(), cast.data("i").len()), (0, 0));
     let order = [cast.position("one"), cast.position("100x30"), cast.position("zwölf")];
     assert!(order.is_sorted(), "{:?}", cast.events);
-    // Times are cut to milliseconds.
+    // Times are truncated to milliseconds.
     let recorded = cast.time(order[2]) - cast.time(order[0]);
     assert!(recorded >= pause - 0.002, "{recorded} s after a pause of {pause} s");
     assert_eq!(cast.events.last().map(|event| event.1.as_str()), Some("x"));
@@ -131,8 +132,8 @@ fn a_recording_continues_after_a_kill_of_the_shim() {
     assert!(times[0] < times[1] && times[2] - times[1] >= pause - 0.002, "{times:?} {pause}");
 }
 
-/// The recording of a task without `output.times` has all the output, and says that its times are
-/// estimated.
+/// The recording of a task without `output.times` contains the whole output, and the call reports
+/// that its times are estimated.
 #[test]
 fn missing_and_damaged_times_are_estimated() {
     let sandbox = sandbox();
@@ -207,7 +208,7 @@ fn the_file_of_a_recording_is_not_replaced_unasked() {
     assert!(!directory.join("output.times").exists(), "only a task with a terminal has times");
 }
 
-/// A secret is not echoed, so it is in no recording, and neither is other input.
+/// A secret is not echoed, so no recording contains it. Input itself is never recorded.
 #[test]
 fn a_typed_secret_is_not_in_a_recording() {
     let sandbox = sandbox();

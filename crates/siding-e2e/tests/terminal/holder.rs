@@ -1,5 +1,5 @@
-//! The process that holds a terminal for the next shim is no process of the task, and neither it
-//! nor a terminal outlives the task.
+//! The process that holds a terminal for the next shim does not belong to the task. Neither this
+//! process nor a terminal outlives the task.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn names_process(value: &Value, process: Process) -> bool {
     }
 }
 
-/// Asserts that no command lists the holder, and that the reaper does not end it.
+/// Asserts that no command lists the holder, and that the reaper does not terminate it.
 #[track_caller]
 fn expect_unlisted(sandbox: &Sandbox, task: &TerminalTask<'_>, holder: Process) {
     for args in [&["reap", "--json"][..], &["ps", "--json"], &["show", "--json", &task.id]] {
@@ -56,7 +56,7 @@ fn the_holder_is_neither_listed_nor_reaped() {
     assert!(!holder.is_alive());
 }
 
-/// A stop ends the processes of the task, and its report does not count the holder.
+/// A stop terminates the processes of the task, and its report does not count the holder.
 #[test]
 fn a_stop_does_not_count_the_holder() {
     let sandbox = sandbox();
@@ -85,7 +85,8 @@ fn the_proof_of_an_empty_tree_is_unaffected() {
     assert!(task.journal().contains(r#""proof":"ECHILD""#), "{}", task.journal());
 }
 
-/// The program does not inherit the master, and the holder has only what it needs.
+/// The program does not inherit the master, and the holder keeps only the descriptors that it
+/// needs.
 #[test]
 fn the_holder_has_three_descriptors() {
     let sandbox = sandbox();
@@ -109,7 +110,8 @@ fn set_descriptor_limit(process: Process, current: Option<u64>) -> Option<u64> {
 }
 
 /// A connection that cannot be accepted stays in the queue of the socket, so a holder that tried
-/// again at once would use up a core. It sleeps instead, and hands the terminal over later.
+/// again immediately would occupy a core. The holder sleeps instead, and hands over the terminal
+/// later.
 #[test]
 fn a_holder_without_a_free_descriptor_pauses() {
     const TIMEOUT_MS: u64 = 40_000;
@@ -152,8 +154,8 @@ fn many_tasks_leave_no_terminal_behind() {
         let device = run_one_of_many(&sandbox, number);
         devices.insert(device);
     }
-    // The kernel gives a new terminal the smallest free number, so leaked terminals would show as
-    // ever higher numbers. Other tests use a few terminals at the same time.
+    // The kernel gives a new terminal the lowest free number, so with leaked terminals the numbers
+    // would keep growing. Other tests use a few terminals at the same time.
     assert!(devices.len() < count / 2, "{} terminals for {count} tasks", devices.len());
     let holds_terminal = |id: &String| !processes::with_birthmark(id).is_empty();
     eventually("no process is left", || !sandbox.task_ids().iter().any(holds_terminal));
@@ -162,7 +164,7 @@ fn many_tasks_leave_no_terminal_behind() {
     }
 }
 
-/// Runs a short task, and ends it in one of several ways. Returns the name of its terminal.
+/// Runs a short task, which ends in one of several ways. Returns the name of its terminal.
 fn run_one_of_many(sandbox: &Sandbox, number: usize) -> String {
     let task = match number % 5 {
         0 => run_to_end(sandbox, "tty"),

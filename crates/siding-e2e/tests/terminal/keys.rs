@@ -56,7 +56,7 @@ fn a_step_shows_only_what_is_new() {
     assert!(task.output().ends_with("Ada: 36\r\n"), "{:?}", task.output());
 }
 
-/// Keys that are meant for another screen are refused, and nothing of them reaches the program.
+/// Keys for another screen are refused, and none of them reaches the program.
 #[test]
 fn keys_for_a_changed_screen_are_refused() {
     let sandbox = sandbox();
@@ -76,14 +76,14 @@ fn keys_for_a_changed_screen_are_refused() {
         expect_refusal(done, "is not the hash of a screen, which has 16 hexadecimal digits");
     }
     assert_eq!(task.output_bytes(), output, "a refused key was typed");
-    // The first digits are enough, as of a commit of git.
+    // The first digits of the hash are enough, as for a git commit.
     task.type_keys(&["--if-screen", &new[..8], "two", "Enter"]);
     assert_eq!(task.wait_outcome()["code"], 0);
     assert!(task.output().ends_with("a=one b=two\r\n"), "{:?}", task.output());
 }
 
-/// A word that resembles a key is not typed, neither as a key nor as text, and the message names
-/// the nearest key and the option of the command line for a text.
+/// A word that resembles a key is typed neither as a key nor as text. The message names the nearest
+/// key and the command line option for text.
 #[test]
 fn a_word_that_resembles_a_key_is_refused() {
     let sandbox = sandbox();
@@ -177,7 +177,7 @@ fn long_text() -> String {
     format!("{}\n", "x".repeat(79)).repeat(1280)
 }
 
-/// A program that never reads delays only the keys for itself: they end with an error after ten
+/// A program that never reads delays only its own keys: the call fails after ten
 /// seconds, and the task can be read and stopped as usual.
 #[test]
 fn a_program_that_never_reads_blocks_only_the_keys_for_itself() {

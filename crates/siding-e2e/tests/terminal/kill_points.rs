@@ -1,5 +1,5 @@
 //! The shim of a task with a terminal is killed while output flows, at random moments and at each
-//! failpoint. A new shim continues with the same terminal: the program notices nothing, and no byte
+//! failpoint. A new shim continues with the same terminal: the program is not affected, and no byte
 //! of its output is lost.
 
 use rustix::process::Signal;
@@ -35,13 +35,13 @@ fn lines_after_gate(count: u32) -> String {
     format!("until [ -e gate ]; do sleep .02; done; seq -f line-%.0f 1 {count}; exit 7")
 }
 
-/// Returns the first `count` lines of the programs of this file, as the terminal passes them on.
+/// Returns the first `count` lines of the programs in this file, as the terminal outputs them.
 fn numbered_lines(count: u32) -> String {
     (1..=count).map(|number| format!("line-{number}\r\n")).collect()
 }
 
 /// Starts a task of [`lines_after_gate`], kills its shim, and waits until the program has written
-/// its lines and has exited. Returns the task and the holder, which must still live.
+/// its lines and has exited. Returns the task and the holder, which must still be alive.
 #[track_caller]
 fn end_without_shim(sandbox: &Sandbox, count: u32) -> (TerminalTask<'_>, Process) {
     let task = TerminalTask::start(sandbox, &lines_after_gate(count));
@@ -53,7 +53,7 @@ fn end_without_shim(sandbox: &Sandbox, count: u32) -> (TerminalTask<'_>, Process
     (task, holder)
 }
 
-/// Ends a task of [`FLOW`], and asserts that its terminal has worked all the time.
+/// Ends a task of [`FLOW`], and asserts that its terminal was never interrupted.
 #[track_caller]
 fn finish_flow(sandbox: &Sandbox, task: &TerminalTask<'_>) {
     write_file(sandbox, "gate", "");
@@ -78,7 +78,7 @@ fn finish_flow(sandbox: &Sandbox, task: &TerminalTask<'_>) {
     assert_eq!(number % 50, 1, "the output ends within a round");
 }
 
-/// Promise P25 holds for a terminal as well.
+/// Promise P25 also holds for a terminal.
 #[test]
 fn output_is_complete_after_ten_shim_kills() {
     const KILL_COUNT: usize = 10;
@@ -96,7 +96,7 @@ fn output_is_complete_after_ten_shim_kills() {
     assert!(!holder.is_alive(), "the holder must end with the terminal");
 }
 
-/// While no shim lives, the program waits as soon as the buffers of the terminal are full, and
+/// Without a live shim, the program blocks as soon as the buffers of the terminal are full, and
 /// nothing is lost.
 #[test]
 fn a_program_that_fills_the_terminal_continues_with_the_next_shim() {
@@ -105,7 +105,7 @@ fn a_program_that_fills_the_terminal_continues_with_the_next_shim() {
     let task = TerminalTask::start(&sandbox, &text);
     task.wait_for_output("line-50\r\n");
     kill_and_wait(task.shim());
-    // The program has started to write, and waits for the terminal.
+    // The program has started to write, and is blocked by the full terminal.
     eventually("a write to the terminal blocks", || {
         let is_writing = |call: String| call.starts_with(&format!("{} ", libc::SYS_write));
         task.members().iter().any(|process| {
@@ -116,8 +116,9 @@ fn a_program_that_fills_the_terminal_continues_with_the_next_shim() {
     finish_flow(&sandbox, &task);
 }
 
-/// What a task has written after the kill of its shim is stored by the repair, also if the task has
-/// ended by then. The terminal alone holds this output, because no shim moves it into the FIFO.
+/// The repair stores the output that a task has written after the kill of its shim, even if the
+/// task has ended by then. Only the terminal holds this output, because no shim moves it into the
+/// FIFO.
 #[test]
 fn output_before_an_unobserved_end_is_complete() {
     for count in [1, 100, 1_000] {
@@ -131,7 +132,7 @@ fn output_before_an_unobserved_end_is_complete() {
     }
 }
 
-/// A holder whose output can be stored no longer does not stay for ever.
+/// A holder whose output can no longer be stored exits.
 #[test]
 fn the_holder_of_a_removed_task_ends() {
     let sandbox = sandbox();
@@ -140,8 +141,8 @@ fn the_holder_of_a_removed_task_ends() {
     eventually("the holder has ended", || !holder.is_alive());
 }
 
-/// The holder only keeps the terminal for the next shim, so the program does not notice its death.
-/// The shim starts another one, which the next shim finds.
+/// The holder only keeps the terminal for the next shim, so the death of the holder does not affect
+/// the program. The shim starts another holder, which the next shim finds.
 #[test]
 fn a_killed_holder_is_replaced() {
     let sandbox = sandbox();
@@ -158,7 +159,7 @@ fn a_killed_holder_is_replaced() {
     assert!(!second.is_alive(), "the holder must end with the terminal");
 }
 
-/// A process that kills every holder does not make the shim start one after another.
+/// A process that kills every holder cannot make the shim start new ones without limit.
 #[test]
 fn a_shim_replaces_three_holders() {
     const MAX_REPLACEMENTS: usize = 3;
@@ -184,14 +185,14 @@ fn a_shim_replaces_three_holders() {
 /// foreground command has ended, so the command is short.
 const HANGUP_TRAP: &str = "trap ': > hangup; exit 9' HUP; echo up; while :; do sleep 0.02; done";
 
-/// Without a holder, the death of the shim hangs up the terminal, as the closing of a window does.
-/// This end is recorded, and nothing is left.
+/// Without a holder, the death of the shim hangs up the terminal, as closing a window does. The end
+/// of the task is recorded, and no process is left.
 #[test]
 fn the_death_of_holder_and_shim_hangs_up_the_terminal() {
     let sandbox = sandbox();
     let task = TerminalTask::start(&sandbox, HANGUP_TRAP);
     task.wait_for_output("up");
-    // A stopped shim starts no other holder.
+    // A stopped shim cannot start another holder.
     let shim = task.shim();
     shim.signal(Signal::STOP);
     eventually("the shim is stopped", || processes::state(shim.pid) == Some('T'));
@@ -204,7 +205,7 @@ fn the_death_of_holder_and_shim_hangs_up_the_terminal() {
     task.expect_closed();
 }
 
-/// At the failpoints after its start the program already writes.
+/// At the failpoints after its start, the program already writes.
 #[test]
 fn a_task_survives_a_kill_at_its_start() {
     for point in ["spawned", "running"] {
@@ -242,8 +243,8 @@ fn nothing_is_left_after_a_kill_before_the_start() {
     }
 }
 
-/// At the failpoints of its end the exit is known or lost, and the output is complete. Once the end
-/// is recorded, the exit is known.
+/// At the failpoints of the task's end, the exit status is known or lost, and the output is
+/// complete. Once the end is recorded, the exit status is known.
 #[test]
 fn a_kill_at_the_end_of_the_program_leaves_a_true_record() {
     for point in ["leader_ended", "ended", "notified"] {

@@ -17,7 +17,7 @@ fn start_with_person(sandbox: &Sandbox) -> (TerminalTask<'_>, Attachment) {
     let task = TerminalTask::start(sandbox, ANSWER);
     task.wait_for_output("up");
     let mut person = Attachment::open(sandbox, &task, &[], "up");
-    // Watching alone takes nothing.
+    // Watching without typing does not take the terminal.
     let _rows = task.type_and_wait(&["agent", "Enter"], "screen:^got:agent$");
     person.terminal.send_keys("person\r");
     person.terminal.wait_for_row("got:person");
@@ -82,7 +82,8 @@ fn a_closed_window_gives_the_terminal_back() {
     expect_agent_accepted(&task);
 }
 
-/// The setting `attach_idle` of the start is part of the task, so it applies after a takeover too.
+/// The value of `attach_idle` at the start is part of the task, so it also applies after a
+/// takeover.
 #[test]
 fn a_person_who_stays_attached_gives_the_terminal_back_after_attach_idle() {
     let sandbox = sandbox();
@@ -107,7 +108,7 @@ fn a_person_who_stays_attached_gives_the_terminal_back_after_attach_idle() {
 }
 
 /// The lease belongs to connections with the shim, so it ends with the shim. The next key of the
-/// person takes it again.
+/// person acquires it again.
 #[test]
 fn a_person_keeps_typing_after_the_shim_was_killed() {
     let sandbox = sandbox();
@@ -124,8 +125,8 @@ fn a_person_keeps_typing_after_the_shim_was_killed() {
     task.expect_closed();
 }
 
-/// The new shim records that the terminal was given back, although no person is connected with it,
-/// so that the agent does not wait for this forever.
+/// The new shim records that the terminal was released although no person is connected with it, so
+/// that the agent does not wait for this record forever.
 #[test]
 fn the_death_of_the_person_and_the_shim_gives_the_terminal_back() {
     let sandbox = sandbox();

@@ -1,6 +1,6 @@
 //! Tests of tasks with a terminal, with real programs and real crashes: what the program sees, the
 //! keys of agents, the person who takes over, secrets, and the survival of the terminal when its
-//! shim is killed. Programs that the machine lacks are left out with a message.
+//! shim is killed. Tests of programs that are not installed are skipped with a message.
 
 mod attach;
 mod cast;

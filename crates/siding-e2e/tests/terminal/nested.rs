@@ -1,5 +1,6 @@
-//! Terminals inside of a terminal: a task with a terminal that is started inside another one has a
-//! terminal of its own, and a reader of another terminal is no reader of the task's.
+//! Nested terminals: a task with a terminal that is started inside another such task has a terminal
+//! of its own. A process that reads another terminal does not count as a reader of the task's
+//! terminal.
 
 use std::path::Path;
 
@@ -53,7 +54,7 @@ fn nested_tasks_have_separate_terminals() {
         assert_eq!(outer.wait_outcome(), json!({"kind": "exited", "code": 5}));
         assert!(outer.output().ends_with("\r\nx\r\nouter=x\r\n"), "{:?}", outer.output());
         outer.expect_recorded_end();
-        // The end of the outer terminal does not reach the inner one.
+        // The end of the outer terminal does not affect the inner one.
         inner.type_keys(&["y", "Enter"]);
         assert_eq!(inner.wait_outcome(), json!({"kind": "exited", "code": 4}));
         assert!(inner.output().ends_with("\r\ny\r\ninner=y\r\n"), "{:?}", inner.output());
@@ -101,8 +102,8 @@ fn a_reader_of_another_terminal_does_not_await_input() {
     }
 }
 
-/// An ordinary user's inner task may carry the mark of the outer one, because a process can only
-/// lower its mark. The holder of the inner terminal must not be taken for a process of the outer
+/// An ordinary user's inner task may carry the mark of the outer task, because a process can only
+/// lower its mark. The holder of the inner terminal must not count as a process of the outer
 /// task.
 #[test]
 fn the_inner_terminal_survives_the_stop_and_the_crash_of_the_outer() {

@@ -1,4 +1,4 @@
-//! The output of a terminal is stored byte for byte as the line discipline passes it on.
+//! The output of a terminal is stored byte for byte as the line discipline delivers it.
 
 use crate::support::{TerminalTask, sandbox, start_call};
 
@@ -13,8 +13,8 @@ fn output_bytes_are_stored_as_the_terminal_sends_them() {
     task.expect_closed();
 }
 
-/// The lines of a full-screen program are not readable, also after it has left its screen. What is
-/// shown is the screen of the terminal.
+/// The lines of a full-screen program are not readable, even after it has left its screen. In their
+/// place, the screen of the terminal is shown.
 #[test]
 fn show_has_the_screen_of_a_full_screen_program() {
     let sandbox = sandbox();
@@ -39,7 +39,7 @@ fn both_streams_are_stored_in_the_order_of_the_writes() {
     assert_eq!(task.output(), expected);
 }
 
-/// A terminal passes on at most 4 KiB at a time, and nothing of a long output is lost.
+/// A terminal delivers at most 4 KiB per read, and no part of a long output is lost.
 #[test]
 fn twenty_megabytes_are_stored_completely() {
     const LINES: usize = 2_500_000;

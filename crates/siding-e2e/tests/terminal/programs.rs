@@ -1,6 +1,6 @@
-//! Real programs in a task's terminal: each draws its screen, takes keys and ends by them. A
-//! program that is not installed is left out with a message; in CI, the programs that `.ci/run`
-//! installs must be there.
+//! Real programs in a task's terminal: each draws its screen, reads keys, and exits on a key. A
+//! program that is not installed is skipped with a message; in CI, the programs that `.ci/run`
+//! installs must exist.
 
 use serde_json::json;
 
@@ -84,7 +84,7 @@ fn vim_edits_a_file() {
     assert_eq!(rows[..2], ["first line", "second line"]);
     task.type_keys(&[":wq", "Enter"]);
     expect_success(&task);
-    // A reply to a query that the program did not read as such would be text or commands.
+    // If the program did not recognize a reply to a query, the reply would act as text or commands.
     assert_eq!(read_file(&sandbox, "text"), "first line\nsecond line\n");
     assert_eq!(task.screen()["alternate"], false);
 }
@@ -192,7 +192,7 @@ fn git_add_stages_a_hunk() {
     assert!(staged.contains("+new"), "{staged}");
 }
 
-/// A terminal multiplexer runs a program on a terminal of its own, inside of the task's.
+/// A terminal multiplexer runs a program on a terminal of its own, inside the task's terminal.
 #[test]
 fn tmux_runs_inside_of_a_task() {
     let Some(tmux) = find_installed(&["tmux"]) else { return };

@@ -1,5 +1,5 @@
-//! The queries of programs about their terminal are answered, and only where a reply is input for
-//! the program that has asked.
+//! The queries of programs about their terminal are answered, but only if the program that sent the
+//! query can read the reply.
 
 use siding_e2e::Terminal;
 
@@ -39,7 +39,7 @@ fn assert_answered(output: &str) {
         (r"$'\EP>|siding ", r"\E\\'"),
         (r"$'\E]11;rgb:", r"\a'"),
         (r"$'\E[8;24;80t'", ""),
-        // Two queries at once are answered in their order.
+        // Two queries in one write are answered in order.
         (r"1R\E[?62;22c'", ""),
     ] {
         assert!(shown(start, end), "{start}…{end} is missing: {output}");
@@ -55,8 +55,8 @@ fn queries_in_raw_mode_are_answered() {
     task.expect_closed();
 }
 
-/// The replies are the same after a takeover, while a person watches, and each query is answered
-/// once: a second reply would be input that nobody typed.
+/// The replies are the same after a takeover and while a person watches. Each query is answered
+/// once: a second reply would be unwanted input.
 #[test]
 fn queries_are_answered_once_while_a_person_watches() {
     let sandbox = sandbox();
@@ -77,8 +77,8 @@ fn queries_are_answered_once_while_a_person_watches() {
     task.expect_closed();
 }
 
-/// In canonical mode a reply would be shown, and would be the next line that a program reads. The
-/// content of a file must not type.
+/// In canonical mode a reply would be echoed, and would become the next line that a program reads.
+/// The content of a file must not cause input.
 #[test]
 fn queries_in_canonical_mode_are_not_answered() {
     let sandbox = sandbox();

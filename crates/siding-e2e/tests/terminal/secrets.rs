@@ -4,7 +4,7 @@ use siding_e2e::{Sandbox, Terminal, eventually};
 
 use crate::support::{TerminalTask, expect_refusal, files_below, sandbox};
 
-/// What the person types; it occurs nowhere else on the machine.
+/// The text that the person types, which occurs nowhere else on the machine.
 const SECRET: &str = "hunter2-Zq7-secret";
 /// Asks for a secret without echo, and prints its length.
 const ASK: &str =
@@ -44,7 +44,7 @@ fn an_agent_cannot_type_a_secret() {
     expect_refusal(sandbox.siding(&["answer", &task.id]).run(), "only a person at a terminal");
     assert_eq!(task.output_bytes(), before, "a refused key was typed");
     task.stop(&["--grace", "0s"]);
-    // A person who is asked to answer could not answer these either.
+    // Even a person could not answer these prompts with `siding answer`.
     expect_refusal(sandbox.siding(&["answer", &task.id]).run(), "has ended");
     let run = ["run", "--json", "--", "true"];
     let view = sandbox.siding(&run).run().expect_code(0).json();
@@ -82,7 +82,7 @@ fn a_person_answers_and_the_secret_is_written_nowhere() {
     assert_written_nowhere(&sandbox);
 }
 
-/// The secret that a person types over an attachment is not stored either.
+/// A secret that a person types over an attachment is not stored either.
 #[test]
 fn a_secret_typed_by_an_attached_person_is_written_nowhere() {
     let sandbox = sandbox();
@@ -102,7 +102,7 @@ fn a_secret_typed_by_an_attached_person_is_written_nowhere() {
     assert_written_nowhere(&sandbox);
 }
 
-/// A secret is only for a program that asks for one: otherwise it would be shown.
+/// A secret is typed only for a program that asks for one; otherwise the terminal would echo it.
 #[test]
 fn an_answer_is_refused_while_the_terminal_shows_what_is_typed() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! What the program of a task with a terminal finds at its start.
+//! The state in which the program of a task with a terminal starts.
 
 use siding_e2e::processes;
 
@@ -96,7 +96,7 @@ fn a_persons_terminal_gives_its_size() {
     task.expect_closed();
 }
 
-/// A person's keys with Ctrl are characters for the program: flow control is off, and the erase key
+/// Ctrl keys of a person reach the program as characters: flow control is off, and the erase key
 /// removes whole characters.
 #[test]
 fn the_line_discipline_is_that_of_a_modern_terminal() {

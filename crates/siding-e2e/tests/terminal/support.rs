@@ -148,7 +148,7 @@ impl<'s> TerminalTask<'s> {
         members
     }
 
-    /// Returns the state of the task after its journal; `None` before the first record.
+    /// Returns the state of the task from its journal; `None` before the first record.
     fn state(&self) -> Option<TaskState> {
         let bytes = std::fs::read(self.dir().join("journal")).ok()?;
         journal::replay(&bytes).ok().map(|replayed| replayed.state)
@@ -251,7 +251,7 @@ pub(crate) fn assert_shows(rows: &[String], part: &str) {
     assert!(rows.iter().any(|row| row.contains(part)), "no row has {part:?}: {rows:#?}");
 }
 
-/// Asserts that a call was refused by siding, and that its message contains `part`.
+/// Asserts that siding refused a call, and that the message contains `part`.
 #[track_caller]
 pub(crate) fn expect_refusal(done: ProgramOutput, part: &str) {
     let done = done.expect_code(125);
@@ -269,7 +269,7 @@ pub(crate) fn sandbox() -> Sandbox {
 pub(crate) fn as_each_user(test: impl Fn(Sandbox)) {
     test(sandbox());
     if is_root() {
-        // No other process of the machine has this user.
+        // No other process of the machine runs as this user.
         let mut sandbox = Sandbox::new_for_uid(64_100 + std::process::id() % 900);
         sandbox.expect_clean();
         test(sandbox);

@@ -151,7 +151,7 @@ fn a_hostile_log_does_nothing() {
             !new URL(a.getAttribute('href'), location.href).href
                 .startsWith(location.origin)).length]";
     let no_effects = json!([server.origin(), 0, 0, 0]);
-    // Here the lines have arrived through the event stream; below, they are part of the page.
+    // Here the lines arrive through the event stream; below, they are part of the page.
     assert_eq!(browser.run_script(find_effects), no_effects);
     for path in ["/", "/timeline", "/history", &format!("/tasks/{id}")] {
         browser.open(&format!("{}{path}", server.origin()));

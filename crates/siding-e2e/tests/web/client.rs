@@ -32,7 +32,7 @@ impl WebServer {
         Self::from_running(call.env("SIDING_WEB_TOKEN", TOKEN).spawn())
     }
 
-    /// Starts the server as a person does, at a terminal.
+    /// Starts the server at a terminal, as a person does.
     pub(crate) fn start_at(terminal: &mut Terminal, sandbox: &Sandbox, args: &[&str]) -> Self {
         let call = sandbox.siding(&[&["web"], args].concat());
         let running = call.env("SIDING_WEB_TOKEN", TOKEN).on_terminal(terminal).spawn();

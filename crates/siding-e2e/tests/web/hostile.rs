@@ -62,7 +62,7 @@ fn output_and_names_of_a_hostile_task_are_text() {
     assert!(!output.contains("cGFzdGU"), "the clipboard sequence is removed:\n{output}");
 }
 
-/// The screen of a task with a terminal is computed from its output, and is text as well.
+/// The screen of a task with a terminal is computed from its output, and is also shown as text.
 #[test]
 fn the_screen_of_a_hostile_task_is_text() {
     let sandbox = sandbox();

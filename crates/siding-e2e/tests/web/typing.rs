@@ -16,7 +16,7 @@ const ANSWER: &str = "echo up; while read -r line; do echo \"got:$line\"; done";
 /// Asks for a secret without echo, prints its length, and asks again.
 const ASK: &str = "read -s -p 'PIN: ' pin; echo; echo \"length=${#pin}\"; unset pin; \
                    read -p 'go on? ' _";
-/// What the person types; it occurs nowhere else on the machine.
+/// The text that the person types, which occurs nowhere else on the machine.
 const SECRET: &str = "hunter2-Zq7-page";
 
 /// A task with a terminal, and the browser of a person who has started the server at a terminal.
@@ -106,15 +106,15 @@ fn a_person_on_a_page_has_the_terminal_from_the_first_key_until_it_is_given_back
     let test = TypingTest::start(&sandbox, ANSWER, "up");
     let shown = test.server.get(&format!("/tasks/{}", test.id)).text();
     assert!(shown.contains("data-input=\"keys\""), "{shown}");
-    // Reading the page alone takes nothing.
+    // Reading the page without typing does not take the terminal.
     test.wait_for_agent();
     test.type_keys("a", &["hello", "Enter"]);
     test.wait_for_output("got:hello");
     test.expect_agent_refused();
-    // The token is an agent's, whatever it sends.
+    // Requests with the token count as an agent's, whatever they contain.
     let by_token = test.server.post(&test.path("keys"), &json!({ "keys": ["x"], "page": "a" }));
     assert_eq!(by_token.status, 409, "{}", by_token.text());
-    // Two pages share the terminal, and it is free when the last one has given it back.
+    // Two pages share the terminal, which is free when the last one has released it.
     test.type_keys("b", &["C-u", "there", "Enter"]);
     test.wait_for_output("got:there");
     assert_eq!(test.post("return", &json!({ "page": "a" })).status, 200);
@@ -130,7 +130,7 @@ fn a_person_on_a_page_has_the_terminal_from_the_first_key_until_it_is_given_back
     assert!(late.text().contains("has ended"), "{}", late.text());
 }
 
-/// A page that was closed sends nothing, so its part of the lease ends after `attach_idle`.
+/// A closed page sends nothing, so its part of the lease ends after `attach_idle`.
 #[test]
 fn a_page_that_does_not_type_gives_the_terminal_back() {
     let sandbox = sandbox();
@@ -226,7 +226,7 @@ fn a_person_answers_on_the_page_and_the_secret_is_shown_and_written_nowhere() {
     let output = test.wait_for_output("go on? ");
     assert!(output.contains(&format!("length={}\r\n", SECRET.len())), "{output:?}");
     eventually("the page asks for no secret", || !asks());
-    // The next program would show it.
+    // The next program would show the secret.
     let late = test.post("answer", &body);
     assert_eq!(late.status, 409, "{}", late.text());
     assert!(late.text().contains("does not ask for a secret"), "{}", late.text());

@@ -73,7 +73,7 @@ fn a_person_types_on_the_page_and_leaves_with_the_keyboard() {
     page.browser.type_text("hello");
     page.browser.press_key(Key::Enter);
     page.wait_for_screen("got:hello");
-    // Tab is a key of the terminal here.
+    // In the terminal, Tab is an ordinary key.
     page.browser.type_text("a");
     page.browser.press_key(Key::Tab);
     page.browser.type_text("b");

@@ -13,8 +13,8 @@ use super::steps::{ChildKind, Disposition, ReopenMode, Step};
 pub(super) struct PuppetOptions {
     pub(super) log: Option<PathBuf>,
     pub(super) quiet: bool,
-    /// When the kernel kills all processes of this puppet, in milliseconds of the monotonic clock;
-    /// `None` derives it from `PUPPET_TTL_MS`.
+    /// The time at which the kernel kills all processes of this puppet, in milliseconds of the
+    /// monotonic clock; `None` derives it from `PUPPET_TTL_MS`.
     pub(super) deadline_ms: Option<u64>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use siding_e2e::fill_pattern::FillPattern;
 
-/// How `reopen`, `reopen-append` and `reopen-rw` open the path.
+/// The mode in which `reopen`, `reopen-append` and `reopen-rw` open the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReopenMode {
     Truncate,
@@ -19,7 +19,7 @@ pub(super) enum Disposition {
     Default,
 }
 
-/// How the child of a block verb is created.
+/// The way in which the child of a block verb is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChildKind {
     Fork,

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::ptr;
 
-/// Which of the two processes a fork has returned in; `Parent` holds the child's pid.
+/// The process in which a fork has returned; `Parent` holds the child's pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForkSide {
     Child,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 /// The directory of the scripts that start the machines.
 const SCRIPT_DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/engines");
 
-/// A machine or a cluster that a script of `tools/engines` has started. Dropping this value ends
+/// A machine or a cluster that a script of `tools/engines` has started. Dropping this value stops
 /// it.
 #[derive(Debug)]
 pub(super) struct Engine {

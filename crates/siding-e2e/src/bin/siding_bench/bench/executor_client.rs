@@ -14,8 +14,8 @@ use super::workspace::RowDir;
 
 /// The name of the executor in the settings.
 const EXECUTOR: &str = "bench";
-/// Settings of every call. A call from a terminal behaves like one without a terminal, and
-/// `siding run` shows the whole output, even if the command writes faster than the call reads.
+/// Settings of every call. With them, a call from a terminal behaves like one without a terminal,
+/// and `siding run` shows the whole output even if the command writes faster than the call reads.
 const COMMON_SETTINGS: &str = "assistant_mode = \"on\"\noutput_keep_tail = \"1GiB\"\n";
 /// Maximum wait for the tasks of a measurement.
 const WAIT_TIMEOUT: &str = "6m";
@@ -28,7 +28,7 @@ pub(super) struct ExecutorClient {
 }
 
 impl ExecutorClient {
-    /// Writes settings in which `keys` describe the executor. `variables` are those of every call,
+    /// Writes settings in which `keys` describe the executor. `variables` are set for every call,
     /// in addition to the variables of this process.
     pub(super) fn create(
         place: &RowDir,

@@ -21,7 +21,7 @@ pub(super) const LINE_COMMAND: &str = "__line";
 /// Writes `BYTES` bytes in writes of `CHUNK` bytes: `__write BYTES CHUNK`.
 pub(super) const WRITE_COMMAND: &str = "__write";
 /// Waits until a process has opened the FIFO for writing, and exits when no process holds it open
-/// for writing any more: `__until FIFO`.
+/// for writing: `__until FIFO`.
 pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
 /// Enters a memory cgroup by writing to its file `DOOR`, and starts `COUNT` idle commands there:
 /// `__populate DOOR COUNT [PLACE SIDING]`. The commands are tasks of siding if `PLACE` is present,

@@ -17,8 +17,8 @@ use super::workspace::RowDir;
 
 /// The script of `tools/engines` that starts the cluster.
 pub(super) const SCRIPT: &str = "slurm.sh";
-/// The commands that ask the controller or the accounting for the states of jobs. A cluster bears
-/// only few of these calls.
+/// The commands that query the controller or the accounting for the states of jobs. A cluster
+/// tolerates only few such calls.
 const QUERY_COMMANDS: [&str; 3] = ["squeue", "sacct", "scontrol"];
 /// The other commands whose calls are counted.
 const OTHER_COMMANDS: [&str; 4] = ["sbatch", "scancel", "sinfo", "srun"];
@@ -43,7 +43,8 @@ for job in jobs:
     job.result()
 ";
 
-/// The cluster, and a directory of programs that count calls. Dropping this value ends the cluster.
+/// The cluster, and a directory of programs that count calls. Dropping this value stops the
+/// cluster.
 #[derive(Debug)]
 pub(super) struct SlurmCluster {
     engine: Engine,
@@ -168,7 +169,7 @@ impl CallCounts {
         Self(added.filter(|(_, count)| *count > 0).collect())
     }
 
-    /// Returns the number of calls that asked for the states of jobs.
+    /// Returns the number of calls that query the states of jobs.
     pub(super) fn queries(&self) -> usize {
         QUERY_COMMANDS.iter().filter_map(|name| self.0.get(*name)).sum()
     }

@@ -19,7 +19,7 @@ pub(super) const SCRIPT: &str = "sshd.sh";
 /// The destination, as the configuration of the script names it.
 pub(super) const DESTINATION: &str = "remote";
 
-/// The sshd, and a program `ssh` whose configuration contains it. Dropping this value ends both
+/// The sshd, and a program `ssh` whose configuration contains it. Dropping this value closes both
 /// shared connections, that of siding and that of plain calls.
 #[derive(Debug)]
 pub(super) struct SshMachine {
@@ -38,7 +38,7 @@ impl SshMachine {
             format!("#!/bin/sh\nexec {} -F {} \"$@\"\n", ssh.display(), engine.config.display());
         write_program(&wrapper_dir.join("ssh"), &script)?;
         let machine = Self { engine, wrapper_dir };
-        // Otherwise the remote siding would end unowned processes of this machine.
+        // Otherwise the remote siding would terminate unowned processes of this machine.
         let text = "foreign_reap = \"off\"\nsupervise_hosts = false\n";
         write_settings(&machine.home().join(".config"), text)?;
         Ok(machine)

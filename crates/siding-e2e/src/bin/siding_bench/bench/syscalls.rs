@@ -92,7 +92,7 @@ impl SharedTimestamp {
 
 impl Drop for SharedTimestamp {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and no reference into the mapping exists any more.
+        // SAFETY: this value owns the mapping, and no reference into the mapping remains.
         unsafe { libc::munmap(self.0.as_ptr().cast(), TIMESTAMP_BYTES) };
     }
 }

@@ -23,7 +23,7 @@ pub(super) const ROW: Row =
 /// An output limit in bytes that no command of this row reaches.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
-/// How a command writes its output, and how much of it siding retains.
+/// The way in which a command writes its output, and the amount that siding retains.
 #[derive(Debug, Clone, Copy)]
 struct OutputCase {
     label: &'static str,

@@ -24,7 +24,7 @@ pub(super) const ROW: Row = Row {
 
 /// Numbers of tasks that are submitted together; a quick run measures only the first two.
 const TASK_COUNTS: [usize; 3] = [1, 100, 500];
-/// Maximum number of calls per second that ask for the states of jobs: one in five seconds.
+/// Maximum number of calls per second that query the states of jobs: one call in five seconds.
 const MAX_QUERIES_PER_SECOND: f64 = 0.2;
 
 /// The contenders of the row, and the machine that they share.
@@ -140,8 +140,8 @@ impl ReferenceProgram {
     }
 }
 
-/// Adds the rate of the calls that asked for the states of jobs. It has a target only for the
-/// largest number of tasks: a run of a few seconds may need one call.
+/// Adds the rate of the calls that query the states of jobs. The rate has a target only for the
+/// largest number of tasks, because even a run of a few seconds may need one call.
 fn add_queries(count: usize, run: &CountedRun, table: &mut ResultTable) {
     let rate = run.calls.queries() as f64 / run.took.as_secs_f64();
     let line = TableLine::new(ROW_NAME, "  squeue, sacct and scontrol", Unit::PerSecond, rate);

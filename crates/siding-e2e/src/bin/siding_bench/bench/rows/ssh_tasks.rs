@@ -35,7 +35,7 @@ const TASK_COUNTS: [usize; 3] = [1, 100, 500];
 /// Available memory that a concurrent task needs, in MiB. Both sides of a task run on this machine:
 /// an ssh, the login shell, the siding that serves the mirror, and two shims.
 const MEMORY_PER_TASK_MIB: u64 = 16;
-/// Output of the command whose throughput is measured, and bytes per `write`.
+/// Length of the output whose throughput is measured, and of each `write`, in bytes.
 const OUTPUT_BYTES: u64 = 100 << 20;
 const WRITE_BYTES: u64 = 64 << 10;
 
@@ -98,7 +98,7 @@ impl SshBench<'_> {
         self.machine.wait_until_idle()
     }
 
-    /// Measures one short call over connections that are open. Their first calls, which open them,
+    /// Measures one short call over open connections. The first calls, which open the connections,
     /// belong to the warm-up.
     fn measure_call(&self, table: &mut ResultTable) -> Result<()> {
         let first_byte = self.time_calls(|call| call.first_byte)?;

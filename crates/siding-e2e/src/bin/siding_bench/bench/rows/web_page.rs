@@ -29,7 +29,8 @@ pub(super) const ROW: Row = Row {
 
 const RUNNING_COUNT: usize = 100;
 const ENDED_COUNT: usize = 900;
-/// Open pages. Each holds two event streams: that of the output and that of the list of tasks.
+/// Number of open pages. Each holds two event streams: one of the output and one of the list of
+/// tasks.
 const PAGE_COUNT: usize = 50;
 /// The token with which the bench signs in.
 const TOKEN: &str = "a-token-of-the-bench-0123456789";
@@ -90,8 +91,8 @@ fn measure_busy_log(
     Ok(())
 }
 
-/// Returns the time that a shell needs to write `lines` lines, from the moment at which it may
-/// begin until its end is known. The pages, if any, are open before.
+/// Returns the time that a shell needs to write `lines` lines, from its permission to begin until
+/// its end is known. The pages, if any, are opened before that.
 fn write_log(client: &BenchClient, lines: usize, server: Option<&Server>) -> Result<Duration> {
     let gate = tempfile::NamedTempFile::new_in("/tmp")?.into_temp_path();
     let text = format!(
@@ -202,7 +203,7 @@ impl OpenPage {
 /// An event stream, and the thread that reads it.
 struct Stream {
     socket: TcpStream,
-    /// Returns the number of bytes that it has read.
+    /// Returns the number of bytes that the thread has read.
     reader: JoinHandle<usize>,
 }
 
