@@ -91,7 +91,7 @@ fn serve_page(program: &Path, state_dir: &Path) -> Result<ExitCode> {
 /// Returns the path in the form in which a user would type it in the current directory.
 fn typeable_path(workspace: &Workspace, path: &Path) -> String {
     let here = std::env::current_dir().is_ok_and(|here| here == workspace.root);
-    // The target directory may be outside of the workspace.
+    // The target directory may be outside the workspace.
     match path.strip_prefix(&workspace.root) {
         Ok(relative) if here => format!("./{}", relative.display()),
         Ok(_) | Err(_) => path.display().to_string(),

@@ -45,7 +45,7 @@ const TOP_TASKS: &str = include_str!("picture/top.sh");
 const SESSION_TERMINAL: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 /// The terminal of `siding top`, which has the width of most columns.
 const TOP_TERMINAL: TerminalSize = TerminalSize { columns: 112, rows: 12 };
-/// The time after which `siding top` is ended: it has measured the tasks twice by then.
+/// Time after which `siding top` is terminated. It has then measured the tasks twice.
 const TOP_DURATION: Duration = Duration::from_secs(7);
 /// The escape sequence with which a program leaves the screen that it had for itself.
 const LEAVE_SCREEN: &str = "\x1b[?1049l";

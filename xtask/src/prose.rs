@@ -216,7 +216,7 @@ fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
     Ok(sentences)
 }
 
-/// Returns the paragraphs of a Markdown document outside of code, tables and headings, each with
+/// Returns the paragraphs of a Markdown document outside code, tables and headings, each with
 /// the number of its first line.
 fn paragraphs(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut blocks = Blocks::default();

@@ -71,7 +71,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // The shim computes a screen only to answer a query for the cursor, and keeps none.
+        // The shim computes a screen only to answer a single question about it, and keeps none.
         name: "siding-terminal",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: BANNED_IN_SHIM_AND_CORE,

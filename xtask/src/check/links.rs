@@ -83,7 +83,7 @@ fn find_links(text: &str) -> Vec<Link> {
     links
 }
 
-/// Returns the lines outside of fenced code, with their numbers.
+/// Returns the lines outside fenced code, with their numbers.
 fn lines_outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence: Option<&str> = None;
     text.lines().enumerate().filter_map(move |(at, line)| {

@@ -49,7 +49,7 @@ const TABLE_ENTRIES: &[&str] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
-    /// A function outside of `impl` blocks. Other modules may call it by its name alone.
+    /// A function outside `impl` blocks. Other modules may call it by its name alone.
     Function,
     /// A function of a type. The type qualifies the name, so many types may declare it.
     Method,
@@ -164,7 +164,7 @@ fn parse_list(text: &str) -> Result<Vec<Refusal>> {
     Ok(refusals)
 }
 
-/// Returns the declarations of a file outside of unit tests.
+/// Returns the declarations of a file outside unit tests.
 fn declarations(path: &Path) -> Result<Vec<Declaration>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read `{}`", path.display()))?;

@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Returns how many cells a row of this kind has, including the cell of its number.
+    /// Returns the number of cells in a row of this kind, including the cell of its number.
     fn cells(self) -> usize {
         match self {
             Self::Promise | Self::KernelFact => 4,

@@ -1,7 +1,7 @@
 //! Checks that the top-level modules of each crate do not use each other in a cycle.
 //!
 //! Without a cycle, each module can be read and tested after the modules that it uses. A dependency
-//! is a path `crate::room::…` or `super::room::…` in the source, outside of unit tests, or such a
+//! is a path `crate::room::…` or `super::room::…` in the source, outside unit tests, or such a
 //! path to a name that the crate root re-exports from the room. Crates without a library are not
 //! checked.
 

@@ -39,7 +39,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Counts the lines of a file outside of the top-level `#[cfg(test)]` modules in it.
+/// Counts the lines of a file outside its top-level `#[cfg(test)]` modules.
 fn lines_without_unit_tests(text: &str) -> syn::Result<usize> {
     let file = syn::parse_file(text)?;
     let in_tests: usize = file.items.iter().filter_map(unit_test_lines).sum();

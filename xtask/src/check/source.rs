@@ -84,7 +84,7 @@ fn unsafe_code(stream: &TokenStream) -> Vec<Ident> {
     identifiers(stream).into_iter().filter(|word| word == "unsafe").collect()
 }
 
-/// Returns every use of a crate in [`OS_CALL_CRATES`] outside of unit tests.
+/// Returns every use of a crate in [`OS_CALL_CRATES`] outside unit tests.
 fn os_calls(stream: TokenStream) -> Vec<Ident> {
     let is_os_name = |word: &Ident| OS_CALL_CRATES.iter().any(|name| word == name);
     identifiers(&without_unit_tests(stream)).into_iter().filter(is_os_name).collect()
