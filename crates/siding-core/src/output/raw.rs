@@ -5,7 +5,9 @@ use std::io;
 use siding_model::record::OutputGap;
 
 use super::chunks::{Chunk, Chunks, SinkFlow};
+use super::size::{OutputSize, find_gap};
 use crate::store::TaskDir;
+use crate::sys::file;
 
 /// The numbers of bytes that a [`copy`] passed on and skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +69,41 @@ impl RawChunks {
     /// The I/O error of the system call.
     pub fn written_bytes(&self) -> io::Result<u64> {
         self.0.len()
+    }
+
+    /// Measures the output, as [`OutputSize::measure`] does, without opening it again.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn measure(&self, keep_head: u64) -> io::Result<OutputSize> {
+        let bytes = self.written_bytes()?;
+        Ok(OutputSize { bytes, gap: find_gap(self.0.file(), bytes, keep_head) })
+    }
+
+    /// Returns the whole gap that contains an offset; `None` if the byte at the offset is stored or
+    /// not written yet.
+    ///
+    /// lseek(2) finds the end of a hole, but not its start, so the holes before the offset are
+    /// listed. There are few of them.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn gap_around(&self, offset: u64) -> io::Result<Option<OutputGap>> {
+        let (fd, bytes) = (self.0.file(), self.written_bytes()?);
+        if offset >= bytes || file::next_data(fd, offset)? == Some(offset) {
+            return Ok(None);
+        }
+        let mut at = 0;
+        while let Some(from) = file::next_hole(fd, at)?.filter(|hole| *hole <= offset) {
+            let to = file::next_data(fd, from)?.unwrap_or(bytes);
+            if offset < to {
+                return Ok(Some(OutputGap { from, to }));
+            }
+            at = to.max(from + 1);
+        }
+        Ok(None)
     }
 
     /// Reads the next stored bytes before `to` into `piece`, at most 256 KiB. Skips gaps, and sets

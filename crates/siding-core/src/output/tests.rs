@@ -452,3 +452,21 @@ proptest! {
         prop_assert_eq!(raw, output);
     }
 }
+
+#[test]
+fn a_gap_is_found_from_each_of_its_bytes() {
+    let stage = OutputFixture::new(&vec![b'x'; 65_536]);
+    let gaps =
+        [OutputGap { from: 8192, to: 12_288 }, OutputGap { from: 20_480, to: 40_960 }].map(|gap| {
+            stage.punch(gap);
+            gap
+        });
+    let chunks = RawChunks::open(&stage.dir).unwrap().unwrap();
+    for offset in (0..65_540).step_by(1_024) {
+        let expected = gaps.into_iter().find(|gap| (gap.from..gap.to).contains(&offset));
+        assert_eq!(chunks.gap_around(offset).unwrap(), expected, "{offset}");
+    }
+    let measured = chunks.measure(5_000).unwrap();
+    assert_eq!(measured, OutputSize { bytes: 65_536, gap: Some(gaps[0]) });
+    assert_eq!(measured, OutputSize::measure(&stage.dir, 5_000));
+}

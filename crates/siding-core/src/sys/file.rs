@@ -19,7 +19,9 @@ pub use metadata::{
     FileMetadata, is_linked, is_program, is_same_file, is_writable, metadata, metadata_at,
     modified_ms, set_modified_ms,
 };
-pub use space::{allocated_below, next_data, punch_hole, release_reserve, reserve, truncate};
+pub use space::{
+    allocated_below, next_data, next_hole, punch_hole, release_reserve, reserve, truncate,
+};
 
 /// The first and the longest pause between two attempts to lock. Each pause is twice as long as the
 /// previous pause.

@@ -84,7 +84,15 @@ impl StyledLineParser {
     /// Returns a parser whose first byte has this stream offset.
     #[must_use]
     pub fn starting_at(offset: u64) -> Self {
-        Self { line_offset: offset, offset, ..Self::default() }
+        Self::resuming_line(offset, offset)
+    }
+
+    /// Returns a parser whose first byte has the stream offset `offset` and belongs to the line at
+    /// `line_offset`, the earlier bytes of which are not needed: a carriage return precedes
+    /// `offset`, and a progress bar overwrites the states before it.
+    #[must_use]
+    pub fn resuming_line(line_offset: u64, offset: u64) -> Self {
+        Self { line_offset, offset, ..Self::default() }
     }
 
     /// Processes more output, and appends the completed lines.
@@ -362,6 +370,11 @@ mod tests {
         let offsets: Vec<u64> = lines.iter().map(|line| line.offset).collect();
         assert_eq!(offsets, [100, 103]);
         assert_eq!(parser.pending_line().expect("c").offset, 105);
+        let mut parser = StyledLineParser::resuming_line(3, 200);
+        lines.clear();
+        parser.push(b"99%\r100%\nnext\n", &mut lines);
+        let found: Vec<_> = lines.iter().map(|line| (line.offset, line.text.as_str())).collect();
+        assert_eq!(found, [(3, "100%"), (209, "next")]);
     }
 
     #[test]

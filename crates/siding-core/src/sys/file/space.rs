@@ -57,6 +57,20 @@ pub fn next_data(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
     }
 }
 
+/// Returns the first offset at or after `from` at which a file stores no data, which may be the end
+/// of the file; `None` if `from` is not inside of the file (`SEEK_HOLE`, lseek(2)).
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn next_hole(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(fd, rustix::fs::SeekFrom::Hole(from)) {
+        Ok(offset) => Ok(Some(offset)),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Releases the disk space of a part of a file. Offsets stay valid, and the part reads as zeros.
 ///
 /// # Errors
