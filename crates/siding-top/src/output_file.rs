@@ -102,4 +102,8 @@ impl ByteSource for OutputFile {
             None => Ok(None),
         }
     }
+
+    fn gap_around(&mut self, offset: u64) -> io::Result<Option<OutputGap>> {
+        self.chunks()?.map_or(Ok(None), |chunks| chunks.gap_around(offset))
+    }
 }

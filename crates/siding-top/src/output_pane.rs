@@ -5,14 +5,14 @@
 //! lines in this part; they change when lines are loaded before it or dropped from it.
 
 mod layout;
+mod load;
 mod scan;
 
 use std::io;
 use std::ops::Range;
 
 use siding_model::record::OutputGap;
-use siding_model::size::size_in_words;
-use siding_model::text::{CharStyle, StyledLine, StyledLineParser};
+use siding_model::text::{StyledLine, StyledLineParser};
 
 #[cfg(test)]
 use self::layout::VisibleRow;
@@ -20,8 +20,8 @@ pub(crate) use self::scan::{Pattern, Scan};
 
 /// Number of bytes to load at a time.
 const BLOCK_BYTES: u64 = 128 << 10;
-/// Number of raw bytes of output that are kept in memory; more are loaded for a short time only.
-const MAX_WINDOW_BYTES: u64 = 1 << 20;
+/// Amount of new output from which only its end is loaded.
+const MAX_NEW_BYTES: u64 = 1 << 20;
 
 /// The bytes of a task's output. [`OutputFile`](crate::output_file::OutputFile) reads them from a
 /// file; tests keep them in memory.
@@ -38,18 +38,25 @@ pub(crate) trait ByteSource {
         to: u64,
         chunk: &mut Vec<u8>,
     ) -> io::Result<Option<OutputGap>>;
+
+    /// Returns the whole gap that contains an offset, as
+    /// [`RawChunks::gap_around`](siding_core::output::RawChunks::gap_around) does.
+    fn gap_around(&mut self, offset: u64) -> io::Result<Option<OutputGap>>;
 }
 
 /// The loaded part of an output, and the position of its visible lines.
 #[derive(Debug, Default)]
 pub(crate) struct OutputPane {
+    /// The complete lines. A gap is one line.
     lines: Vec<StyledLine>,
+    /// The approximate size of the lines in memory, in bytes.
+    memory: usize,
     parser: StyledLineParser,
+    /// The line that has no newline yet.
+    pending: Option<StyledLine>,
     /// Stream offsets of the loaded part.
     start: u64,
     end: u64,
-    /// The gaps in the loaded part, in order. Each of them is one line.
-    gaps: Vec<OutputGap>,
     /// Number of bytes that the task has written.
     written: u64,
     /// Whether the last line stays visible.
@@ -96,13 +103,13 @@ impl OutputPane {
     }
 
     /// Reads the size of the output, and loads the new output if the end is followed. The first
-    /// call, and a call for more new output than [`MAX_WINDOW_BYTES`], loads only the end. Returns
+    /// call, and a call for more new output than [`MAX_NEW_BYTES`], loads only the end. Returns
     /// whether anything has changed.
     pub(crate) fn refresh(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
         let written = source.written_bytes()?;
         let has_changed = written != self.written || !self.is_loaded;
         self.written = written;
-        if !self.is_loaded || (self.is_following && written - self.end > MAX_WINDOW_BYTES) {
+        if !self.is_loaded || (self.is_following && self.is_end_far()) {
             self.load_end(source)?;
         } else if self.is_following {
             self.load_until(written, source)?;
@@ -110,141 +117,10 @@ impl OutputPane {
         Ok(has_changed)
     }
 
-    /// Loads the last part of the output, and follows it.
-    fn load_end(&mut self, source: &mut dyn ByteSource) -> io::Result<()> {
-        self.load_part(self.written.saturating_sub(BLOCK_BYTES), source)?;
-        self.load_until(self.written, source)?;
-        self.is_following = true;
-        Ok(())
-    }
-
-    /// Replaces the loaded part by the block at an offset. After an offset other than 0, drops the
-    /// first line, which may be incomplete, unless it is the only one.
-    fn load_part(&mut self, from: u64, source: &mut dyn ByteSource) -> io::Result<()> {
-        self.clear_from(from);
-        self.is_loaded = true;
-        self.load_until((from + BLOCK_BYTES).min(self.written), source)?;
-        if from > 0 && self.lines.len() > 1 {
-            self.lines.remove(0);
-            self.start = self.lines[0].offset;
-            self.gaps.retain(|gap| gap.from >= self.start);
-        }
-        Ok(())
-    }
-
-    /// Removes the loaded lines. The line that has no newline yet remains.
-    fn discard_lines(&mut self) {
-        self.lines.clear();
-        self.gaps.clear();
-    }
-
-    fn clear_from(&mut self, offset: u64) {
-        self.discard_lines();
-        self.parser = StyledLineParser::starting_at(offset);
-        (self.start, self.end) = (offset, offset);
-        (self.top, self.top_row, self.hit) = (0, 0, None);
-    }
-
-    /// Loads the output up to an offset or, if a gap is there, up to the end of the gap. Drops the
-    /// first lines if too much is loaded.
-    fn load_until(&mut self, to: u64, source: &mut dyn ByteSource) -> io::Result<()> {
-        let mut chunk = Vec::new();
-        while self.end < to {
-            let gap = source.read_chunk(self.end, to, &mut chunk)?;
-            if let Some(part) = gap {
-                // The gap is loaded to its end, so that it is one line and crossed by one step.
-                let gap = source.read_chunk(self.end, self.written.max(to), &mut chunk)?;
-                self.push_gap(gap.unwrap_or(part));
-            } else if chunk.is_empty() {
-                break;
-            } else {
-                self.end += chunk.len() as u64;
-                self.parser.push(&chunk, &mut self.lines);
-            }
-            self.drop_first_lines();
-        }
-        Ok(())
-    }
-
-    /// Adds a line in place of bytes whose disk space was released.
-    fn push_gap(&mut self, gap: OutputGap) {
-        self.lines.extend(self.parser.pending_line());
-        let text = format!("… {} were released to save disk space …", size_in_words(gap.len()));
-        let styles = vec![(text.len(), CharStyle::default())];
-        self.lines.push(StyledLine { offset: gap.from, text, styles });
-        self.gaps.push(gap);
-        self.end = gap.to.max(self.end + 1);
-        self.parser = StyledLineParser::starting_at(self.end);
-    }
-
-    /// Returns the offset at which this number of stored bytes of the loaded part come before it.
-    /// A gap occupies no memory, so that lines above it remain loaded, however long it is.
-    fn offset_after(&self, stored: u64) -> u64 {
-        let mut offset = self.start + stored;
-        for gap in &self.gaps {
-            if gap.from < offset {
-                offset += gap.len();
-            }
-        }
-        offset
-    }
-
-    fn drop_first_lines(&mut self) {
-        let released: u64 = self.gaps.iter().map(|gap| gap.len()).sum();
-        let excess = (self.end - self.start).saturating_sub(released + MAX_WINDOW_BYTES);
-        if excess == 0 {
-            return;
-        }
-        let first_kept = self.offset_after(excess);
-        let dropped = self.lines.partition_point(|line| line.offset < first_kept);
-        // A quarter more is dropped, so that the lines are not moved for every new one.
-        let dropped = (dropped + self.lines.len() / 4).min(self.lines.len());
-        self.lines.drain(..dropped);
-        self.start = self.line_offset(0);
-        self.gaps.retain(|gap| gap.from >= self.start);
-        if self.top < dropped {
-            self.top_row = 0;
-        }
-        self.top = self.top.saturating_sub(dropped);
-        self.hit = self.hit.and_then(|hit| hit.checked_sub(dropped));
-    }
-
-    /// Loads lines before the loaded part. Returns whether there were any.
-    fn load_before(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
-        if self.start == 0 {
-            return Ok(false);
-        }
-        let from = self.start.saturating_sub(BLOCK_BYTES);
-        let mut earlier = Self { written: self.start, ..Self::default() };
-        earlier.load_part(from, source)?;
-        earlier.lines.extend(earlier.parser.pending_line());
-        let count = earlier.lines.len();
-        if count == 0 {
-            return Ok(false);
-        }
-        self.start = earlier.start;
-        earlier.lines.append(&mut self.lines);
-        self.lines = earlier.lines;
-        earlier.gaps.append(&mut self.gaps);
-        self.gaps = earlier.gaps;
-        self.top += count;
-        self.hit = self.hit.map(|hit| hit + count);
-        self.drop_last_lines();
-        Ok(true)
-    }
-
-    fn drop_last_lines(&mut self) {
-        let limit = self.offset_after(MAX_WINDOW_BYTES + BLOCK_BYTES);
-        if self.end <= limit {
-            return;
-        }
-        let kept = self.lines.partition_point(|line| line.offset < limit);
-        if let Some(first_dropped) = self.lines.get(kept) {
-            self.end = first_dropped.offset;
-            self.parser = StyledLineParser::starting_at(self.end);
-            self.lines.truncate(kept);
-            self.gaps.retain(|gap| gap.from < self.end);
-        }
+    /// Returns whether there is much output after the loaded part, or whether the program of an
+    /// adopted task has truncated its file.
+    const fn is_end_far(&self) -> bool {
+        self.written < self.end || self.written - self.end > MAX_NEW_BYTES
     }
 
     /// Scrolls by a number of rows of the screen. Scrolling back pauses, and scrolling beyond the
@@ -256,36 +132,49 @@ impl OutputPane {
         size: (usize, usize),
         source: &mut dyn ByteSource,
     ) -> io::Result<()> {
-        let (columns, height) = size;
-        self.settle(columns, height);
+        self.settle(size.0, size.1);
         match direction {
-            Direction::Backward => {
-                self.is_following = false;
-                for _ in 0..rows {
-                    if self.top == 0 && self.top_row == 0 && !self.load_before(source)? {
-                        break;
-                    }
-                    self.step_back(columns);
-                }
+            Direction::Backward => self.scroll_back(rows, size.0, source),
+            Direction::Forward => self.scroll_forward(rows, size, source),
+        }
+    }
+
+    fn scroll_back(
+        &mut self,
+        rows: usize,
+        columns: usize,
+        source: &mut dyn ByteSource,
+    ) -> io::Result<()> {
+        self.is_following = false;
+        for _ in 0..rows {
+            if self.top == 0 && self.top_row == 0 && !self.load_before(source)? {
+                break;
             }
-            Direction::Forward => {
-                for _ in 0..rows {
-                    if self.is_at_end(columns, height) && !self.load_after(source)? {
-                        self.is_following = true;
-                        break;
-                    }
-                    self.step_forward(columns);
-                }
-            }
+            self.step_back(columns);
         }
         Ok(())
     }
 
-    fn load_after(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
-        self.written = source.written_bytes()?;
-        let before = self.end;
-        self.load_until((self.end + BLOCK_BYTES).min(self.written), source)?;
-        Ok(self.end > before)
+    fn scroll_forward(
+        &mut self,
+        rows: usize,
+        size: (usize, usize),
+        source: &mut dyn ByteSource,
+    ) -> io::Result<()> {
+        let (columns, height) = (size.0.max(1), size.1);
+        let mut end = self.end_position(columns, height);
+        for _ in 0..rows {
+            // More output is not always a further row: it may belong to a long progress bar.
+            while (self.top, self.top_row) >= end {
+                if !self.load_after(source)? {
+                    self.is_following = true;
+                    return Ok(());
+                }
+                end = self.end_position(columns, height);
+            }
+            self.step_forward(columns);
+        }
+        Ok(())
     }
 
     /// Shows the first line of the output.
@@ -301,7 +190,7 @@ impl OutputPane {
     /// Shows the last line of the output, and follows it.
     pub(crate) fn go_to_end(&mut self, source: &mut dyn ByteSource) -> io::Result<()> {
         self.written = source.written_bytes()?;
-        if self.written.saturating_sub(self.end) > MAX_WINDOW_BYTES {
+        if self.is_end_far() {
             return self.load_end(source);
         }
         self.is_following = true;
@@ -396,13 +285,6 @@ impl OutputPane {
             }
             Direction::Backward => (0..hit.unwrap_or(visible.end).min(count)).rev().find(matches),
         }
-    }
-
-    /// Loads the part around an offset. Returns the index of the line at the offset.
-    fn load_around(&mut self, offset: u64, source: &mut dyn ByteSource) -> io::Result<usize> {
-        self.load_part(offset.saturating_sub(BLOCK_BYTES / 2), source)?;
-        let index = self.lines.partition_point(|line| line.offset < offset);
-        Ok(index.min(self.line_count().saturating_sub(1)))
     }
 
     /// Shows a line that was found, and the lines above it that leave room for it.

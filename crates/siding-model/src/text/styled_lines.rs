@@ -60,8 +60,9 @@ pub struct StyledLineParser {
     cursor: usize,
     /// Bytes of an incomplete character.
     partial: Vec<u8>,
-    /// Stream offset of the first byte of the current line.
+    /// Stream offset of the first byte of the current line, and the style there.
     line_offset: u64,
+    line_style: CharStyle,
     /// Stream offset of the next byte.
     offset: u64,
 }
@@ -140,6 +141,23 @@ impl StyledLineParser {
         }
         parts.iter().for_each(|part| whole.append(part));
         whole
+    }
+
+    /// Returns the stream offset of the first byte of the line that has no newline yet.
+    #[must_use]
+    pub const fn line_offset(&self) -> u64 {
+        self.line_offset
+    }
+
+    /// Removes the line that has no newline yet. Returns its stream offset, from which the output
+    /// must then be processed again.
+    pub fn rewind_line(&mut self) -> u64 {
+        *self = Self {
+            style: self.line_style,
+            line_style: self.line_style,
+            ..Self::starting_at(self.line_offset)
+        };
+        self.line_offset
     }
 
     /// Returns the line that has no newline yet; `None` if it is empty.
@@ -230,6 +248,7 @@ impl StyledLineParser {
         self.cells.clear();
         self.cursor = 0;
         self.line_offset = self.offset;
+        self.line_style = self.style;
     }
 
     fn build_line(&self) -> StyledLine {
@@ -387,6 +406,20 @@ mod tests {
         assert_eq!((line.offset, line.text.len()), (7, MAX_LINE_CHARS + 1));
         let spans: Vec<_> = line.spans().map(|(text, _)| text.len()).collect();
         assert_eq!(spans, [MAX_LINE_CHARS, 1]);
+    }
+
+    #[test]
+    fn a_line_is_processed_again_with_the_style_at_its_start() {
+        let (whole, rest) = (b"a\x1b[31mb\nred\x1b[32m green\n", 8);
+        let expected = parse(whole);
+        for cut in rest..whole.len() {
+            let mut parser = StyledLineParser::starting_at(0);
+            let mut lines = Vec::new();
+            parser.push(&whole[..cut], &mut lines);
+            assert_eq!((parser.rewind_line(), parser.pending_line()), (8, None), "{cut}");
+            parser.push(&whole[rest..], &mut lines);
+            assert_eq!(lines, expected, "{cut}");
+        }
     }
 
     proptest! {

@@ -19,6 +19,9 @@ pub(crate) struct VisibleRow {
 
 /// Returns the number of rows that a text occupies; at least one.
 pub(crate) fn row_count(text: &str, columns: usize) -> usize {
+    if text.is_ascii() {
+        return text.len().div_ceil(columns).max(1);
+    }
     let (mut rows, mut used) = (1, 0);
     for c in text.chars() {
         let width = display_width(c.encode_utf8(&mut [0; 4]));
@@ -64,8 +67,7 @@ impl OutputPane {
     pub(crate) fn visible_rows(&self, columns: usize, height: usize) -> Vec<VisibleRow> {
         let columns = columns.max(1);
         let (top, top_row) = self.position(columns, height);
-        let pending = self.parser.pending_line();
-        let lines = self.lines.iter().chain(&pending).enumerate().skip(top);
+        let lines = self.lines.iter().chain(&self.pending).enumerate().skip(top);
         let mut rows = Vec::with_capacity(height);
         for (index, line) in lines {
             let skipped = if index == top { top_row } else { 0 };
@@ -81,14 +83,12 @@ impl OutputPane {
     }
 
     pub(super) fn line_count(&self) -> usize {
-        self.lines.len() + usize::from(self.parser.pending_line().is_some())
+        self.lines.len() + usize::from(self.pending.is_some())
     }
 
     pub(super) fn rows_of_line(&self, index: usize, columns: usize) -> usize {
-        match self.lines.get(index) {
-            Some(line) => row_count(&line.text, columns),
-            None => self.parser.pending_line().map_or(1, |line| row_count(&line.text, columns)),
-        }
+        let line = self.lines.get(index).or(self.pending.as_ref());
+        line.map_or(1, |line| row_count(&line.text, columns))
     }
 
     /// Returns the number of written bytes below the visible rows, from the start of the first line
@@ -123,10 +123,8 @@ impl OutputPane {
     /// Returns the stream offset of a line; the end of the loaded part for an index after the last
     /// line.
     pub(super) fn line_offset(&self, index: usize) -> u64 {
-        match self.lines.get(index) {
-            Some(line) => line.offset,
-            None => self.parser.pending_line().map_or(self.end, |line| line.offset),
-        }
+        let line = self.lines.get(index).or(self.pending.as_ref());
+        line.map_or(self.end, |line| line.offset)
     }
 
     /// Returns the first visible line and row.
@@ -139,7 +137,7 @@ impl OutputPane {
     }
 
     /// Returns the first visible line and row when the last row is at the bottom of the screen.
-    fn end_position(&self, columns: usize, height: usize) -> (usize, usize) {
+    pub(super) fn end_position(&self, columns: usize, height: usize) -> (usize, usize) {
         let (mut index, mut missing) = (self.line_count(), height);
         while missing > 0 && index > 0 {
             index -= 1;
@@ -155,10 +153,6 @@ impl OutputPane {
     /// Scrolls to the last rows if the output is followed.
     pub(super) fn settle(&mut self, columns: usize, height: usize) {
         (self.top, self.top_row) = self.position(columns.max(1), height);
-    }
-
-    pub(super) fn is_at_end(&self, columns: usize, height: usize) -> bool {
-        (self.top, self.top_row) >= self.end_position(columns.max(1), height)
     }
 
     pub(super) fn step_back(&mut self, columns: usize) {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use siding_core::output::looks_like_error;
+use siding_core::output::{LineStart, looks_like_error};
 
 use super::{BLOCK_BYTES, ByteSource, Direction, OutputPane};
 
@@ -54,7 +54,7 @@ impl Scan {
         is_canceled: &dyn Fn() -> bool,
     ) -> io::Result<Option<u64>> {
         let mut part = OutputPane { written: self.to, ..OutputPane::default() };
-        part.clear_from(self.from);
+        part.clear_to(LineStart::at(self.from));
         while part.end < self.to {
             if is_canceled() {
                 return Ok(None);
@@ -71,7 +71,7 @@ impl Scan {
             part.discard_lines();
             part.start = part.end;
         }
-        let last = part.parser.pending_line();
+        let last = part.pending;
         Ok(last.filter(|line| self.pattern.matches(&line.text)).map(|line| line.offset))
     }
 
@@ -81,7 +81,7 @@ impl Scan {
         is_canceled: &dyn Fn() -> bool,
     ) -> io::Result<Option<u64>> {
         let mut part = OutputPane::default();
-        part.clear_from(self.to);
+        part.clear_to(LineStart::at(self.to));
         while part.start > self.from && !is_canceled() && part.load_before(source)? {
             let found = part.lines.iter().rev().find(|line| self.pattern.matches(&line.text));
             if let Some(line) = found {

@@ -35,6 +35,10 @@ impl ByteSource for Memory {
         chunk.extend_from_slice(&self.bytes[from..to.min(self.bytes.len()).min(from + 65_536)]);
         Ok(None)
     }
+
+    fn gap_around(&mut self, offset: u64) -> io::Result<Option<OutputGap>> {
+        Ok(self.gap.filter(|gap| (gap.from..gap.to).contains(&offset)))
+    }
 }
 
 fn numbered(lines: usize) -> Memory {
@@ -119,7 +123,7 @@ fn a_long_output_is_read_in_parts() {
     assert!(pane.lines.len() < 20_000, "only the end is loaded");
     pane.scroll(Direction::Backward, 120_000, SIZE, &mut source).unwrap();
     assert_eq!(shown(&pane)[0], "line 279996");
-    assert!(pane.end - pane.start <= MAX_WINDOW_BYTES + 2 * BLOCK_BYTES);
+    assert!(pane.memory <= load::MAX_LINES_MEMORY, "{} bytes", pane.memory);
     pane.scroll(Direction::Forward, 120_000, SIZE, &mut source).unwrap();
     assert_eq!(shown(&pane)[3], "line 399999");
     pane.go_to_start(&mut source).unwrap();
@@ -308,4 +312,130 @@ fn lines_around_a_long_gap_are_found_and_scrolled() {
     assert_eq!(shown(&pane)[0], "line 342593", "the gap is one line");
     pane.scroll(Direction::Backward, 6, SIZE, &mut source).unwrap();
     assert_eq!(shown(&pane)[0], last_before, "the lines above the gap remain loaded");
+}
+
+/// Scrolls by one row at a time until the position remains the same. Returns the text of the rows
+/// in the order in which they were shown.
+fn scroll_to_the_end(
+    pane: &mut OutputPane,
+    direction: Direction,
+    source: &mut Memory,
+) -> Vec<String> {
+    let (columns, height) = (100, 1);
+    let text = |pane: &OutputPane| -> String {
+        let rows = pane.visible_rows(columns, height).into_iter();
+        rows.flat_map(|row| row.spans).map(|(text, _)| text).collect()
+    };
+    pane.settle(columns, height);
+    let mut rows = vec![text(pane)];
+    loop {
+        let before = (pane.line_offset(pane.top), pane.top_row);
+        pane.scroll(direction, 1, (columns, height), source).unwrap();
+        if (pane.line_offset(pane.top), pane.top_row) == before {
+            return rows;
+        }
+        rows.push(text(pane));
+    }
+}
+
+fn progress_bar(steps: std::ops::Range<usize>) -> String {
+    steps.map(|step| format!("\r{step:>6} [{:<60}]", "#".repeat(step % 60))).collect()
+}
+
+#[test]
+fn each_row_is_shown_once_in_both_directions() {
+    let lines = |range: std::ops::Range<usize>| -> String {
+        range.map(|number| format!("line {number}\n")).collect()
+    };
+    let long: String = (0..50_000).map(|number| format!("{number:05} ")).collect();
+    let colored: String = (0..6_000).map(|n| format!("\x1b[38;2;1;2;{}mx", n % 256)).collect();
+    let bar = progress_bar(0..6_000);
+    let last_state = bar.rsplit('\r').next().unwrap().to_owned();
+    let plain = |text: &str| text.replace('\n', "");
+    let cases = [
+        (format!("head\n{long}\ntail\n"), format!("head{long}tail")),
+        (format!("head\n{long}é{long}"), format!("head{long}é{long}")),
+        (format!("head\n{bar}\ntail\n"), format!("head{last_state}tail")),
+        (format!("head\n{bar}"), format!("head{last_state}")),
+        (format!("head\n{colored}\n").repeat(3), format!("head{}", "x".repeat(6_000)).repeat(3)),
+        (format!("{}x\n", "\r".repeat(300_000)), "x".to_owned()),
+        (lines(0..40_000), plain(&lines(0..40_000))),
+    ];
+    for (output, expected) in cases {
+        let mut source = Memory { bytes: output.into_bytes(), gap: None };
+        let mut pane = opened(&mut source);
+        let mut back = scroll_to_the_end(&mut pane, Direction::Backward, &mut source);
+        back.reverse();
+        assert!(back.concat() == expected, "backward: {:.40}", expected);
+        let forward = scroll_to_the_end(&mut pane, Direction::Forward, &mut source).concat();
+        assert!(forward == expected, "forward: {expected:.40}");
+        let mut pane = opened(&mut source);
+        pane.go_to_start(&mut source).unwrap();
+        let forward = scroll_to_the_end(&mut pane, Direction::Forward, &mut source).concat();
+        assert!(forward == expected, "from the start: {expected:.40}");
+    }
+}
+
+#[test]
+fn a_long_gap_is_one_line_in_both_directions() {
+    let mut source = numbered(150_000);
+    let gap = OutputGap { from: 100_003, to: 1_300_003 };
+    source.gap = Some(gap);
+    let text = |range: std::ops::Range<u64>| {
+        let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+        String::from_utf8(source.bytes[range].to_vec()).unwrap().replace('\n', "")
+    };
+    let (head, tail) = (text(0..gap.from), text(gap.to..source.bytes.len() as u64));
+    let expected = format!("{head}… 1.1 MiB were released to save disk space …{tail}");
+    let mut pane = opened(&mut source);
+    let mut back = scroll_to_the_end(&mut pane, Direction::Backward, &mut source);
+    back.reverse();
+    assert!(back.concat() == expected, "backward");
+    let forward = scroll_to_the_end(&mut pane, Direction::Forward, &mut source).concat();
+    assert!(forward == expected, "forward");
+}
+
+#[test]
+fn the_lines_above_a_long_progress_bar_remain_visible() {
+    let mut source = numbered(10);
+    source.bytes.extend_from_slice(progress_bar(0..6_000).as_bytes());
+    let mut pane = opened(&mut source);
+    let rows = |pane: &OutputPane| -> Vec<String> {
+        let text = |row: VisibleRow| row.spans.into_iter().map(|(text, _)| text).collect();
+        pane.visible_rows(80, 3).into_iter().map(text).collect()
+    };
+    for round in 1..20 {
+        assert_eq!(rows(&pane)[..2], ["line 8", "line 9"], "round {round}");
+        assert!(pane.memory <= load::MAX_LINES_MEMORY);
+        let more = progress_bar(round * 6_000..round * 6_000 + 2_000);
+        source.bytes.extend_from_slice(more.as_bytes());
+        pane.refresh(&mut source).unwrap();
+        let last = (round * 6_000 + 1_999).to_string();
+        assert!(rows(&pane)[2].contains(&last), "{:?}", rows(&pane));
+    }
+    // The size of the output between two refreshes does not change the line either.
+    source.bytes.extend_from_slice(progress_bar(0..30_000).as_bytes());
+    pane.refresh(&mut source).unwrap();
+    assert_eq!(rows(&pane)[..2], ["line 8", "line 9"]);
+    assert!(rows(&pane)[2].contains("29999"), "{:?}", rows(&pane));
+}
+
+#[test]
+fn empty_lines_take_a_bounded_amount_of_memory() {
+    let mut source = Memory { bytes: vec![b'\n'; 3 << 20], gap: None };
+    let mut pane = opened(&mut source);
+    pane.scroll(Direction::Backward, 2_000_000, SIZE, &mut source).unwrap();
+    assert!(pane.memory <= load::MAX_LINES_MEMORY, "{} bytes", pane.memory);
+    assert!(pane.lines.len() < 200_000, "{} lines", pane.lines.len());
+    pane.scroll(Direction::Forward, 2_000_000, SIZE, &mut source).unwrap();
+    assert_eq!(pane.bytes_below(SIZE.0, SIZE.1), 0);
+}
+
+#[test]
+fn a_truncated_output_is_loaded_again() {
+    let mut source = numbered(1_000);
+    let mut pane = opened(&mut source);
+    source.bytes = b"new\n".to_vec();
+    pane.refresh(&mut source).unwrap();
+    assert_eq!(shown(&pane), ["new"]);
 }
