@@ -1,6 +1,6 @@
 //! Draws the page of a task.
 
-use siding_model::text::{make_visible, one_line};
+use siding_model::text::{display_width, make_visible, one_line};
 use siding_terminal::Screen;
 
 use super::{Canvas, draw_spans};
@@ -63,24 +63,44 @@ fn draw_tabs(app: &App, detail: &Detail, canvas: &mut Canvas) {
     }
 }
 
-/// Draws the screen of a task. If not all rows fit, draws the rows down to the cursor.
+/// Draws the screen of a task. If it does not fit, draws the part that ends with the cursor.
 fn draw_screen(app: &App, screen: &Screen, canvas: &mut Canvas, first_row: usize) {
     let (columns, height) = app.output_size();
     let cursor = screen.cursor();
     let (cursor_row, cursor_column) = (usize::from(cursor.row), usize::from(cursor.column));
-    let top = if cursor.visible { (cursor_row + 1).saturating_sub(height) } else { 0 };
+    let (top, left) = if cursor.visible {
+        ((cursor_row + 1).saturating_sub(height), (cursor_column + 1).saturating_sub(columns))
+    } else {
+        (0, 0)
+    };
     for (number, row) in (top..screen.rows().len()).take(height).enumerate() {
         for run in screen.runs(row) {
-            let column = usize::from(run.column);
+            let start = usize::from(run.column);
+            let (skipped, text) = skip_columns(&run.text, left.saturating_sub(start));
+            let column = (start + skipped).saturating_sub(left);
             let width = columns.saturating_sub(column);
             let style = app.theme.output_style(to_screen_style(run.style));
             // An escaped character is wider, but the next run still starts at its own column.
-            canvas.raw_text(column, first_row + number, width, &make_visible(&run.text), style);
+            canvas.raw_text(column, first_row + number, width, &make_visible(text), style);
         }
         if cursor.visible && row == cursor_row {
-            canvas.reverse_cell(cursor_column, first_row + number);
+            canvas.reverse_cell(cursor_column.saturating_sub(left), first_row + number);
         }
     }
+}
+
+/// Removes the characters of a text that start before a column. Returns the width of these
+/// characters, and the others. A combining mark is removed with the character before it.
+fn skip_columns(text: &str, column: usize) -> (usize, &str) {
+    let mut skipped = 0;
+    for (index, c) in text.char_indices() {
+        let width = display_width(c.encode_utf8(&mut [0; 4]));
+        if skipped >= column && (width > 0 || column == 0) {
+            return (skipped, &text[index..]);
+        }
+        skipped += width;
+    }
+    (skipped, "")
 }
 
 fn draw_output(app: &App, detail: &Detail, canvas: &mut Canvas, first_row: usize) {
@@ -99,5 +119,19 @@ fn draw_output(app: &App, detail: &Detail, canvas: &mut Canvas, first_row: usize
         if row.is_hit {
             canvas.style_row(first_row + number, app.theme.style(Tone::Match));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_character_at_the_edge_is_skipped_whole() {
+        assert_eq!(skip_columns("a界b", 0), (0, "a界b"));
+        assert_eq!(skip_columns("a界b", 1), (1, "界b"));
+        assert_eq!(skip_columns("a界b", 2), (3, "b"));
+        assert_eq!(skip_columns("e\u{301}b", 1), (1, "b"));
+        assert_eq!(skip_columns("ab", 5), (2, ""));
     }
 }

@@ -162,6 +162,29 @@ fn the_page_of_a_task_with_a_terminal_shows_its_screen() {
 }
 
 #[test]
+fn the_cursor_of_a_screen_that_is_larger_than_the_page_is_visible() {
+    use siding_model::terminal::TerminalSize;
+    let screen_of = |output: &str| {
+        let mut terminal = siding_terminal::Emulator::new(TerminalSize { columns: 40, rows: 10 });
+        terminal.feed(output.as_bytes());
+        terminal.screen()
+    };
+    let mut app = sample_app(20, 5);
+    let row = TaskRow { has_terminal: true, ..sample_rows().remove(1) };
+    let mut shown = |output: &str| {
+        let mut detail = Detail::new(row.id);
+        detail.screen = Some(screen_of(output));
+        (app.detail, app.detail_row) = (Some(detail), Some(row.clone()));
+        drawn(&mut app)[2..4].to_vec()
+    };
+    let wide = "\x1b[9;1Hfirst\x1b[9;30Hright\x1b[10;1H0123456789ab\x1b[31mcdefgh\x1b[m";
+    assert_eq!(shown(&format!("{wide}\x1b[10;5H")), ["first", "0123456789abcdefgh"]);
+    // The cursor is in column 35, so the page shows the columns 16 to 35.
+    assert_eq!(shown(&format!("{wide}\x1b[10;35H")), ["              right", "fgh"]);
+    assert_eq!(shown(&format!("{wide}\x1b[10;35H\x1b[?25l")), ["", ""]);
+}
+
+#[test]
 fn the_page_of_an_ended_task_offers_only_keys_with_an_effect() {
     let mut app = sample_app(80, 8);
     let row = sample_rows().remove(2);
