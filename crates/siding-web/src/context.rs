@@ -11,6 +11,7 @@ use siding_model::terminal::TerminalUser;
 use crate::access::Credential;
 use crate::feed::Feed;
 use crate::openapi::SchemaSource;
+use crate::output_feed::OutputFeeds;
 use crate::typing_pages::TypingPages;
 
 /// The state that all handlers share.
@@ -19,6 +20,8 @@ pub(crate) struct WebContext {
     pub(crate) root: StateDir,
     /// The present state of all tasks.
     pub(crate) feed: Arc<Feed>,
+    /// The outputs that pages follow.
+    pub(crate) outputs: OutputFeeds,
     /// Whether requests may change tasks.
     pub(crate) control: bool,
     /// Whether a person has started the server, so that a signed-in browser is that person's.

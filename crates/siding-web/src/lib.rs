@@ -18,6 +18,7 @@ mod event_log;
 mod event_stream;
 mod feed;
 mod openapi;
+mod output_feed;
 mod output_style;
 mod output_window;
 mod page;

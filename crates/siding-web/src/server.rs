@@ -18,6 +18,7 @@ use crate::access::{self, Credential, Refusal};
 use crate::context::WebContext;
 use crate::feed::Feed;
 use crate::openapi::SchemaSource;
+use crate::output_feed::OutputFeeds;
 use crate::query::Query;
 use crate::route::{METRICS_PATH, Route, RouteError, StreamRoute};
 use crate::sign_in::{SIGN_IN_PATH, SignIn};
@@ -140,6 +141,7 @@ pub fn serve(
         let link = sign_in.create_link(&origin).map_err(io("make a sign-in link"))?;
         let context = WebContext {
             feed: Feed::start(copy, live_options)?,
+            outputs: OutputFeeds::default(),
             root,
             control: options.control,
             is_person: options.is_person,

@@ -1,5 +1,7 @@
 //! Output: windows, following, search, and the page of output for programs.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use siding_e2e::eventually;
 
@@ -89,6 +91,73 @@ fn a_long_progress_bar_is_one_line() {
     assert_eq!(lines.matches("<li").count(), 2, "{lines}");
     let last_state = format!("<code> 600 of 600 {}</code>", "#".repeat(60));
     assert!(lines.contains(&last_state) && lines.contains("<code>done</code>"), "{lines}");
+}
+
+/// The output `head`, a progress bar of 300,000 bytes, which is rewritten 4,000 times, and `tail`.
+const BAR_OFFSET: usize = 5;
+const TAIL_OFFSET: usize = BAR_OFFSET + 4_000 * 75 + 1;
+
+/// Returns the shell command that writes a part of this progress bar.
+fn progress_bar(steps: &str) -> String {
+    format!("for i in $(seq {steps}); do printf '\\r%5d of 4000 {}' $i; done", "#".repeat(60))
+}
+
+/// Returns the offsets that identify the lines of a list.
+fn line_offsets(html: &str) -> Vec<usize> {
+    let ids = html.split("<li id=\"b").skip(1).filter_map(|rest| rest.split('"').next());
+    ids.map(|id| id.parse().expect("an offset")).collect()
+}
+
+#[test]
+fn a_progress_bar_of_several_windows_is_one_line_with_one_link() {
+    let sandbox = sandbox();
+    let command = format!("echo head; {}; echo; echo tail", progress_bar("1 4000"));
+    let id = run_task(&sandbox, &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let last_state = format!("<code> 4000 of 4000 {}</code>", "#".repeat(60));
+    for (address, expected) in [
+        (format!("/tasks/{id}/lines?from=0"), vec![0]),
+        (format!("/tasks/{id}/lines?from={BAR_OFFSET}"), vec![BAR_OFFSET, TAIL_OFFSET]),
+        (format!("/tasks/{id}/lines?from={BAR_OFFSET}&max=128"), vec![BAR_OFFSET, TAIL_OFFSET]),
+        (format!("/tasks/{id}/lines?before={TAIL_OFFSET}"), vec![BAR_OFFSET]),
+        (format!("/tasks/{id}"), vec![BAR_OFFSET, TAIL_OFFSET]),
+        (format!("/tasks/{id}?at={BAR_OFFSET}"), vec![BAR_OFFSET, TAIL_OFFSET]),
+        (format!("/tasks/{id}?at=150000"), vec![BAR_OFFSET, TAIL_OFFSET]),
+    ] {
+        let text = server.get(&address).text();
+        assert_eq!(line_offsets(&text), expected, "{address}");
+        assert_eq!(text.contains(&last_state), expected.contains(&BAR_OFFSET), "{address}: {text}");
+    }
+    let end = server.get(&format!("/tasks/{id}")).text();
+    assert!(end.contains(&format!("data-from=\"{BAR_OFFSET}\"")), "{end}");
+}
+
+#[test]
+fn a_progress_bar_that_grows_is_sent_again_as_the_same_line() {
+    let sandbox = sandbox();
+    let gate = sandbox.path("gate");
+    let command = format!(
+        "echo head; {}; until [ -e {} ]; do sleep 0.05; done; {}; echo; echo tail",
+        progress_bar("1 2000"),
+        gate.display(),
+        progress_bar("2001 4000"),
+    );
+    let id = start_task(&sandbox, &["--keep"], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let path = format!("/tasks/{id}/follow?from=0");
+    let text = server.read_events(&path, &[], |text| text.contains(" 2000 of 4000"));
+    let id_of_event = last_id(&text);
+    assert_eq!(id_of_event, BAR_OFFSET.to_string(), "the incomplete line is sent again");
+    std::fs::write(&gate, "").expect("the gate opens");
+    let resumed = [("Last-Event-ID", id_of_event.as_str())];
+    let later = server.read_events(&path, &resumed, |text| text.contains("event: end"));
+    let mut found = Vec::new();
+    for data in event_data(&(text + &later), "lines") {
+        found.extend(line_offsets(data["html"].as_str().expect("the lines")));
+    }
+    found.dedup();
+    assert_eq!(found, [0, BAR_OFFSET, TAIL_OFFSET], "{later}");
+    assert!(later.contains(" 4000 of 4000") && later.contains("<code>tail</code>"), "{later}");
 }
 
 /// A link to a released line shows the next kept line, from which the output before the released
@@ -248,6 +317,50 @@ fn fifty_clients_that_do_not_read_stay_small() {
     let used = resident_bytes(server.running.process().pid);
     assert!(used < 100 << 20, "{used} bytes with {} clients", streams.len());
     assert!(server.get(&format!("/tasks/{id}")).text().contains("a line of a busy log"));
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+/// Returns the number of descriptors of a process that refer to files of a task.
+fn task_descriptors(pid: u32, id: &str) -> usize {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("a process");
+    let targets = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains(id)).count()
+}
+
+/// The pages of a task share one reader of its output.
+#[test]
+fn further_pages_of_a_task_open_none_of_its_files() {
+    use std::io::Read as _;
+    let sandbox = sandbox();
+    let gate = sandbox.path("gate");
+    let command = format!(
+        "echo first; until [ -e {0} ]; do sleep 0.05; done; echo second; sleep 300",
+        gate.display()
+    );
+    let id = start_task(&sandbox, &["--keep"], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let mut streams: Vec<_> =
+        (0..20).map(|_| server.open_stream(&format!("/tasks/{id}/follow?from=0"))).collect();
+    let mut read_until = |text: &str| {
+        for stream in &mut streams {
+            stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+            let mut received = Vec::new();
+            while !String::from_utf8_lossy(&received).contains(text) {
+                let mut piece = [0; 4096];
+                let count = stream.read(&mut piece).expect("the stream");
+                assert!(count > 0, "{}", String::from_utf8_lossy(&received));
+                received.extend_from_slice(&piece[..count]);
+            }
+        }
+    };
+    read_until("first</code>");
+    // The directory, the output and, while it is measured, the output once more.
+    let descriptors = task_descriptors(server.running.process().pid, &id);
+    assert!(descriptors <= 4, "{descriptors} descriptors for 20 pages");
+    std::fs::write(&gate, "").expect("the gate opens");
+    read_until("second</code>");
+    drop(streams);
+    eventually("the output is closed", || task_descriptors(server.running.process().pid, &id) == 0);
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 

@@ -178,7 +178,12 @@ mod tests {
         let line_bytes = text.len() as u64 + 1;
         let lines: Vec<OutputLine> = (0..)
             .map(|index| index * line_bytes)
-            .map(|from| OutputLine { from, bytes: text.to_vec(), end: LineEnd::Newline })
+            .map(|from| OutputLine {
+                from,
+                bytes_from: from,
+                bytes: text.to_vec(),
+                end: LineEnd::Newline,
+            })
             .take(count)
             .collect();
         let bytes = line_bytes * count as u64;
