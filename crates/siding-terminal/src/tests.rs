@@ -1,5 +1,7 @@
-//! Tests the emulator with random output, against a second emulator, and with real files.
+//! Tests the emulator with random output, with recorded output, against a second emulator, and with
+//! real files.
 
+mod corpus;
 mod differential;
 mod fuzz;
 mod generator;

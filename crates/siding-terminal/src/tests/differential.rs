@@ -13,9 +13,15 @@ pub(super) fn run_avt(size: TerminalSize, output: &str) -> (Vec<String>, (usize,
     let mut terminal =
         avt::Terminal::new(usize::from(size.columns), usize::from(size.rows)).unwrap();
     terminal.feed(output);
-    let lines = terminal.screen().visible_lines().map(|line| line.text().trim_end().to_owned());
     let cursor = terminal.cursor();
-    (lines.collect(), (cursor.row, cursor.col.min(usize::from(size.columns) - 1)))
+    let position = (cursor.row, cursor.col.min(usize::from(size.columns) - 1));
+    (read_avt_rows(&terminal), position)
+}
+
+/// Returns the rows without blanks at the end.
+pub(super) fn read_avt_rows(terminal: &avt::Terminal) -> Vec<String> {
+    let lines = terminal.screen().visible_lines();
+    lines.map(|line| line.text().trim_end().to_owned()).collect()
 }
 
 /// Returns the screen of the emulator, in the form of [`run_avt`].

@@ -13,7 +13,7 @@ fn assert_same(left: &Emulator, right: &Emulator) {
 }
 
 /// The visible parts of a screen, and the modes for keys.
-fn visible_parts(screen: &Screen) -> impl PartialEq + std::fmt::Debug + use<> {
+pub(super) fn visible_parts(screen: &Screen) -> impl PartialEq + std::fmt::Debug + use<> {
     let rows = 0..screen.rows().len();
     let runs: Vec<_> = rows.map(|row| screen.runs(row).to_vec()).collect();
     let title = screen.title().map(str::to_owned);
