@@ -11,9 +11,11 @@ mod kill_points;
 mod lease;
 mod nested;
 mod output;
+mod password_prompts;
 mod programs;
 mod queries;
 mod secrets;
+mod sizes;
 mod start;
 mod support;
 

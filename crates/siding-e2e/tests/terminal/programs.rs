@@ -4,10 +4,10 @@
 
 use serde_json::json;
 
-use crate::support::{TerminalTask, assert_shows, sandbox, write_file};
+use crate::support::{TerminalTask, assert_shows, rows_of, sandbox, write_file};
 
 /// The programs that `.ci/run` installs, with their Debian packages.
-const CI_PROGRAMS: [(&str, &str); 11] = [
+const CI_PROGRAMS: [(&str, &str); 13] = [
     ("bwrap", "bubblewrap"),
     ("dialog", "dialog"),
     ("fish", "fish"),
@@ -16,6 +16,8 @@ const CI_PROGRAMS: [(&str, &str); 11] = [
     ("htop", "htop"),
     ("less", "less"),
     ("nano", "nano"),
+    ("sqlite3", "sqlite3"),
+    ("sudo", "sudo"),
     ("tmux", "tmux"),
     ("vim.tiny", "vim-tiny"),
     ("whiptail", "whiptail"),
@@ -24,7 +26,7 @@ const CI_PROGRAMS: [(&str, &str); 11] = [
 /// Returns the first of these programs that is installed. Without one, prints a message, and panics
 /// if `.ci/run` has installed it.
 #[track_caller]
-fn find_installed(names: &[&'static str]) -> Option<&'static str> {
+pub(crate) fn find_installed(names: &[&'static str]) -> Option<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_installed =
         |name: &&&str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
@@ -54,12 +56,12 @@ fn ci_installs_the_required_programs() {
 
 /// Starts a command with a UTF-8 locale and without the user's configuration.
 #[track_caller]
-fn start<'s>(sandbox: &'s siding_e2e::Sandbox, command: &str) -> TerminalTask<'s> {
+pub(crate) fn start<'s>(sandbox: &'s siding_e2e::Sandbox, command: &str) -> TerminalTask<'s> {
     TerminalTask::start_with(sandbox, &["--env", "LC_ALL=C.UTF-8"], command)
 }
 
 #[track_caller]
-fn expect_success(task: &TerminalTask<'_>) {
+pub(crate) fn expect_success(task: &TerminalTask<'_>) {
     let outcome = task.wait_outcome();
     assert_eq!(outcome, json!({"kind": "exited", "code": 0}), "{}", task.screen());
     task.expect_closed();
@@ -190,6 +192,85 @@ fn git_add_stages_a_hunk() {
     expect_success(&task);
     let staged = sandbox.host("git", &["diff", "--cached"]).run().expect_code(0).stdout_text();
     assert!(staged.contains("+new"), "{staged}");
+}
+
+/// The editor that git starts is a program of the same terminal.
+#[test]
+fn git_rebase_drops_a_commit_in_the_editor() {
+    let Some(git) = find_installed(&["git"]) else { return };
+    let Some(vim) = find_installed(&["vim", "vim.tiny"]) else { return };
+    let sandbox = sandbox();
+    let prepare = "git init -q && git config user.name t && git config user.email t@localhost && \
+                   for name in first second third; do \
+                     echo text > $name && git add $name && git commit -q -m $name || exit; \
+                   done";
+    let _prepared = sandbox.host("sh", &["-c", prepare]).run().expect_code(0);
+    let editor = format!("{vim} -u NONE -N");
+    let task = start(&sandbox, &format!("{git} -c core.editor='{editor}' rebase -i HEAD~2"));
+    assert_shows(&task.wait_for("screen:^pick"), "second");
+    task.wait_for("input");
+    task.type_and_wait(&["dd"], r"screen:\Apick \w+ (# )?third");
+    task.type_keys(&[":wq", "Enter"]);
+    expect_success(&task);
+    let log = sandbox.host("git", &["log", "--format=%s"]).run().expect_code(0);
+    assert_eq!(log.stdout_text(), "third\nfirst\n");
+}
+
+#[test]
+fn npm_asks_for_a_package() {
+    let Some(npm) = find_installed(&["npm"]) else { return };
+    let sandbox = sandbox();
+    let task = start(&sandbox, &format!("{npm} --offline --no-update-notifier init"));
+    task.wait_for("screen:^package name:");
+    let questions = [
+        "^version:",
+        "^description:",
+        "^entry point:",
+        "^test command:",
+        "^git repository:",
+        "^keywords:",
+        "^author:",
+        "^license:",
+        // Newer versions ask for the type of the modules as well.
+        "^type:|^Is this OK",
+    ];
+    task.type_keys(&["a-demo"]);
+    let mut rows = Vec::new();
+    for question in questions {
+        rows = task.type_and_wait(&["Enter"], &format!("screen:{question}"));
+    }
+    if !rows.iter().any(|row| row.starts_with("Is this OK")) {
+        task.type_and_wait(&["Enter"], "screen:^Is this OK");
+    }
+    task.type_keys(&["Enter"]);
+    expect_success(&task);
+    let package = read_file(&sandbox, "package.json");
+    assert!(package.contains(r#""name": "a-demo""#), "{package}");
+}
+
+/// The progress of apt is drawn over and over in one row.
+#[test]
+fn apt_lists_an_installed_package() {
+    let Some(apt) = find_installed(&["apt"]) else { return };
+    let sandbox = sandbox();
+    let task = start(&sandbox, &format!("{apt} list --installed dpkg"));
+    expect_success(&task);
+    let screen = task.screen();
+    let rows = rows_of(&screen);
+    assert_shows(&rows, "Listing... Done");
+    assert!(rows.iter().any(|row| row.starts_with("dpkg/")), "{screen}");
+}
+
+#[test]
+fn sqlite_answers_at_its_prompt() {
+    let Some(sqlite) = find_installed(&["sqlite3"]) else { return };
+    let sandbox = sandbox();
+    let task = start(&sandbox, sqlite);
+    task.wait_for("screen:^sqlite>$");
+    assert_shows(&task.type_and_wait(&["select 6 * 7;", "Enter"], "screen:^42$"), "42");
+    task.wait_for("input");
+    task.type_keys(&[".quit", "Enter"]);
+    expect_success(&task);
 }
 
 /// A terminal multiplexer runs a program on a terminal of its own, inside the task's terminal.
