@@ -1,5 +1,7 @@
 //! The output of a terminal is stored byte for byte as the line discipline delivers it.
 
+use siding_e2e::eventually;
+
 use crate::support::{TerminalTask, sandbox, start_call};
 
 #[test]
@@ -60,4 +62,34 @@ fn twenty_megabytes_are_stored_completely() {
     assert_eq!(rest, b"");
     let journal = task.journal();
     assert!(journal.contains(&format!(r#""bytes":{}"#, output.len())), "{journal}");
+}
+
+/// The shim searches the output, which has many escape sequences here, for queries, and keeps none
+/// of it in its memory. The holder shares this memory.
+#[test]
+fn the_memory_of_the_shim_does_not_grow_with_the_output() {
+    let sandbox = sandbox();
+    let peak_kib = |bytes: u64| {
+        let line = r"\033[31mred\033[m \033[1;38;5;200mbold\033[m \033[?25l\033[?25h";
+        let text = format!(
+            "yes \"$(printf '{line}')\" | head -c {bytes}; touch written-{bytes}; read -r _"
+        );
+        let task = TerminalTask::start(&sandbox, &text);
+        let shim = task.shim();
+        let is_written = || sandbox.path(&format!("written-{bytes}")).exists();
+        eventually(&format!("{bytes} bytes are written"), is_written);
+        let output = task.dir().join("output");
+        eventually(&format!("{bytes} bytes are stored"), || {
+            output.metadata().is_ok_and(|found| found.len() >= bytes)
+        });
+        let status = std::fs::read_to_string(format!("/proc/{}/status", shim.pid));
+        let status = status.expect("the shim is alive");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        task.stop(&["--grace", "0s"]);
+        task.expect_closed();
+        peak.expect("proc_pid_status(5) has the peak")
+    };
+    let (small, large) = (peak_kib(4_000_000), peak_kib(200_000_000));
+    assert!(large * 4 <= small * 5, "{small} KiB after 4 MB, {large} KiB after 200 MB");
 }

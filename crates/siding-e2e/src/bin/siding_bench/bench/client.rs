@@ -18,7 +18,7 @@ use siding_model::protocol::ShimMessage;
 use siding_model::record::Record;
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
-use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
+use siding_model::terminal::{DEFAULT_ATTACH_IDLE_MS, TerminalSize};
 
 /// Longest wait for a single event, in milliseconds. The value is much larger than every measured
 /// time, so the wait expires only when a task or shim hangs.
@@ -43,6 +43,8 @@ pub(super) struct BenchClient {
     pub(super) session: Option<SessionId>,
     /// Whether tasks start in the background, where the shim watches them for stalls.
     pub(super) is_background: bool,
+    /// The size of the terminal of each task; `None` for tasks with pipes.
+    pub(super) terminal: Option<TerminalSize>,
 }
 
 /// A started task, with the connection to its shim.
@@ -75,6 +77,7 @@ impl BenchClient {
             keep_tail: None,
             session: None,
             is_background: false,
+            terminal: None,
         })
     }
 
@@ -87,7 +90,10 @@ impl BenchClient {
             name: None,
             command,
             cwd: self.cwd.clone(),
-            stdin: StdinMode::Null,
+            stdin: match self.terminal {
+                Some(_) => StdinMode::Terminal,
+                None => StdinMode::Null,
+            },
             placement: if self.is_background {
                 Placement::Background { why: BackgroundReason::Asked }
             } else {
@@ -114,7 +120,7 @@ impl BenchClient {
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
             separate_stderr: false,
-            terminal: None,
+            terminal: self.terminal,
             attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
             executor: None,
             fetch: None,

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use siding_model::terminal::TerminalSize;
 
 use super::idle_tasks;
 use super::rows;
@@ -24,9 +25,11 @@ pub(super) const WRITE_COMMAND: &str = "__write";
 /// for writing: `__until FIFO`.
 pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
 /// Enters a memory cgroup by writing to its file `DOOR`, and starts `COUNT` idle commands there:
-/// `__populate DOOR COUNT [PLACE SIDING]`. The commands are tasks of siding if `PLACE` is present,
-/// and plain processes otherwise.
+/// `__populate DOOR COUNT [PLACE SIDING [terminal]]`. The commands are tasks of siding if `PLACE`
+/// is present, with a terminal if the last word is, and plain processes otherwise.
 pub(super) const POPULATE_COMMAND: &str = "__populate";
+/// The last argument of [`POPULATE_COMMAND`] for tasks with a terminal.
+pub(super) const TERMINAL_WORD: &str = "terminal";
 /// Starts `TASKS` tasks and `WAITS` waits for them as the user of this process: `__crowd PLACE
 /// SIDING TASKS WAITS`.
 pub(super) const CROWD_COMMAND: &str = "__crowd";
@@ -104,16 +107,19 @@ fn run_populate(door: &str, count: &str, place: &[&str]) -> Result<()> {
     let count = count.parse()?;
     match place {
         [] => idle_tasks::start_plain_commands(count, |pid| println!("{pid}")),
-        [place, siding] => {
+        [place, siding, terminal @ ..] if matches!(terminal, [] | [TERMINAL_WORD]) => {
             let place =
                 super::workspace::RowDir::create(PathBuf::from(place), PathBuf::from(siding))?;
-            let client = place.client()?;
+            let mut client = place.client()?;
+            client.terminal = terminal.first().map(|_| TerminalSize::DEFAULT);
             for _ in 0..count {
                 idle_tasks::start_idle_task(&client)?;
             }
             Ok(())
         }
-        _ => anyhow::bail!("expected a directory and a program, or neither"),
+        _ => {
+            anyhow::bail!("expected a directory and a program, or neither, and perhaps `terminal`")
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The memory of an idle task, including all memory that the kernel holds for the task.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use siding_e2e::processes::Process;
 use super::Row;
 use crate::bench::Bench;
 use crate::bench::cgroup::{GroupMemory, MemoryCgroup};
-use crate::bench::helper_commands::POPULATE_COMMAND;
+use crate::bench::helper_commands::{POPULATE_COMMAND, TERMINAL_WORD};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 use crate::bench::workspace::RowDir;
 
@@ -29,8 +30,8 @@ const TASK_COUNT: usize = 300;
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
-    let groups = (MemoryCgroup::new("plain"), MemoryCgroup::new("siding"));
-    let (Some(plain), Some(group)) = groups else {
+    let groups = ["plain", "siding", "terminal"].map(MemoryCgroup::new);
+    let [Some(plain), Some(group), Some(terminal_group)] = groups else {
         table.add_note(ROW_NAME, "not measured: no memory cgroup (version 1) can be made here");
         return Ok(());
     };
@@ -39,15 +40,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     std::thread::sleep(SETTLE_TIME);
     let theirs = plain.memory_usage()?;
     drop(sleepers);
-    let dir = bench.workspace.path().join(ROW_NAME);
-    std::fs::create_dir(&dir)?;
-    let output = populate_group(bench, &group, Some(&dir))?;
-    ensure!(output.is_empty(), "unexpected output");
-    std::thread::sleep(SETTLE_TIME);
-    let ours = group.memory_usage()?;
-    let place = RowDir::open(dir, bench.workspace.siding_program());
-    ensure!(place.client()?.live_count()? == TASK_COUNT, "not all tasks are alive");
-    place.stop_all()?;
+    let ours = measure_tasks(bench, &group, false)?;
+    let with_terminal = measure_tasks(bench, &terminal_group, true)?;
     let each = |part: fn(&GroupMemory) -> f64| (part(&ours) - part(&theirs)) / TASK_COUNT as f64;
     let (anonymous, kernel) = (each(|held| held.anonymous), each(|held| held.kernel));
     table.add(
@@ -62,16 +56,47 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         Unit::KiB,
         each(|held| held.cache),
     ));
+    // The plain process is subtracted from both, and the share of the holder and of the kernel's
+    // terminal is the difference between them.
+    let all = |used: &GroupMemory| used.anonymous + used.kernel;
+    let terminal_task = (all(&with_terminal) - all(&theirs)) / TASK_COUNT as f64;
+    table.add(
+        TableLine::new(ROW_NAME, "a task with a terminal", Unit::KiB, terminal_task)
+            .with_reference("the same without a terminal", anonymous + kernel),
+    );
     Ok(())
 }
 
-/// Starts idle commands in a group: tasks of siding if `place` is `Some`, otherwise plain
+/// Starts idle tasks in a group, with or without a terminal, and returns the memory of the group
+/// once they are idle. The tasks are then stopped.
+fn measure_tasks(bench: &Bench, group: &MemoryCgroup, has_terminal: bool) -> Result<GroupMemory> {
+    let name = if has_terminal { TERMINAL_WORD } else { ROW_NAME };
+    let dir = bench.workspace.path().join(name);
+    std::fs::create_dir(&dir)?;
+    let output = populate_group(bench, group, Some(TaskGroup { dir: &dir, has_terminal }))?;
+    ensure!(output.is_empty(), "unexpected output");
+    std::thread::sleep(SETTLE_TIME);
+    let used = group.memory_usage()?;
+    let place = RowDir::open(dir, bench.workspace.siding_program());
+    ensure!(place.client()?.live_count()? == TASK_COUNT, "not all tasks are alive");
+    place.stop_all()?;
+    Ok(used)
+}
+
+/// Where the tasks of a group are, and their kind.
+#[derive(Debug, Clone, Copy)]
+struct TaskGroup<'d> {
+    dir: &'d Path,
+    has_terminal: bool,
+}
+
+/// Starts idle commands in a group: tasks of siding if `tasks` is `Some`, otherwise plain
 /// processes. Returns the plain processes, whose pids the helper prints; returns an empty list for
 /// tasks.
 fn populate_group(
     bench: &Bench,
     group: &MemoryCgroup,
-    place: Option<&std::path::Path>,
+    tasks: Option<TaskGroup<'_>>,
 ) -> Result<Vec<Process>> {
     let mut command = Command::new(bench.workspace.bench_program());
     command
@@ -79,8 +104,11 @@ fn populate_group(
         .arg(group.procs_file())
         .arg(TASK_COUNT.to_string())
         .stdin(Stdio::null());
-    if let Some(place) = place {
-        command.arg(place).arg(bench.workspace.siding_program());
+    if let Some(tasks) = tasks {
+        command.arg(tasks.dir).arg(bench.workspace.siding_program());
+        if tasks.has_terminal {
+            command.arg(TERMINAL_WORD);
+        }
     }
     let output = command.stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "could not fill a memory cgroup");

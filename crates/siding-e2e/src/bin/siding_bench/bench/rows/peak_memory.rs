@@ -5,6 +5,8 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result};
 
+use siding_model::terminal::TerminalSize;
+
 use super::Row;
 use crate::bench::Bench;
 use crate::bench::client::{BenchClient, shell_command};
@@ -20,13 +22,15 @@ pub(super) const ROW: Row =
 
 const SMALL_OUTPUT_BYTES: u64 = 4 << 20;
 const LARGE_OUTPUT_BYTES: u64 = 1 << 30;
+/// A terminal passes on 4 KiB at a time, so its output takes longer than that of a pipe.
+const LARGE_TERMINAL_OUTPUT_BYTES: u64 = 200_000_000;
 /// Maximum ratio at which the memory still counts as constant. A difference of a few pages is
 /// noise; a higher ratio means that the memory grows.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let place = bench.workspace.row_dir(ROW_NAME)?;
-    let client = place.client()?;
+    let mut client = place.client()?;
     let command = |bytes: u64| {
         format!("exec {} {WRITE_COMMAND} {bytes} 65536", bench.workspace.bench_program().display())
     };
@@ -47,7 +51,19 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         peak_of_caller(&place, &command(SMALL_OUTPUT_BYTES))?,
     );
     add("`siding run`, 1 GiB of output", much, little);
+    client.terminal = Some(TerminalSize::DEFAULT);
+    let (much, little) = (
+        peak_of_shim(&client, &colored_output_command(LARGE_TERMINAL_OUTPUT_BYTES))?,
+        peak_of_shim(&client, &colored_output_command(SMALL_OUTPUT_BYTES))?,
+    );
+    add("shim of a terminal, 200 MB of output", much, little);
     place.wait_until_idle()
+}
+
+/// Returns a shell text that writes colored lines. The shim searches the output of a terminal for
+/// queries, so the output has escape sequences.
+fn colored_output_command(bytes: u64) -> String {
+    format!(r#"yes "$(printf '\033[31mred\033[m \033[1mbold\033[m')" | head -c {bytes}"#)
 }
 
 /// Returns the peak memory of the shim from the start of the task until this process detects its
