@@ -118,6 +118,7 @@ impl ScreenModel {
             match part.as_ref() {
                 "\r" => self.column = 0,
                 "\n" => self.line_feed(),
+                "\x08" => self.column = self.column.saturating_sub(1),
                 // Shift in: selects the usual one of the two character sets.
                 "\x0f" => {}
                 _ if part.starts_with('\x1b') => self.apply_sequence(&part),
