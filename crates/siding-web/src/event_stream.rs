@@ -1,11 +1,12 @@
 //! Event streams: the changes of all tasks, and the lines of one task's output.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, Response};
 use hyper::body::Bytes;
 use siding_http::ResponseBody;
+use siding_live::LiveTask;
 use siding_model::id::TaskId;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc::{Sender, channel};
@@ -14,6 +15,7 @@ use crate::access::header_text;
 use crate::context::WebContext;
 use crate::event_log::{RESET_EVENT, Resumption, SentEvent, format_event};
 use crate::output_feed::OutputFeed;
+use crate::output_window::OutputWindow;
 use crate::page;
 use crate::query::Query;
 use crate::response;
@@ -24,6 +26,8 @@ const MAX_QUEUED_MESSAGES: usize = 4;
 /// Silence after which a comment is sent: some proxies close connections that are silent for a
 /// minute.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval at which the size of a followed output is read.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The client has disconnected.
 struct ClientClosed;
@@ -115,7 +119,7 @@ pub(crate) fn output_events(
         Ok(from) => from,
         Err(message) => return response::json_error(http::StatusCode::BAD_REQUEST, &message),
     };
-    let Some(feed) = context.outputs.feed(context, id) else {
+    let Some(feed) = context.outputs.feed_or_start(id, || start_feed(context, id)) else {
         return page::failure(http::StatusCode::NOT_FOUND, false);
     };
     let resumed = last_event_id(query, headers).and_then(|id| id.parse().ok());
@@ -126,6 +130,35 @@ pub(crate) fn output_events(
         let _peer_gone = follow_output(&feed, from, &sender).await;
     });
     siding_http::stream_response(receiver, EVENT_STREAM)
+}
+
+/// Starts the feed of a task's output; `None` if there is no such task.
+fn start_feed(context: &Arc<WebContext>, id: TaskId) -> Option<Arc<OutputFeed>> {
+    let (dir, keep_head) = context.open_task(id)?;
+    let feed = Arc::new(OutputFeed::new(dir, keep_head, lines_event));
+    tokio::spawn(update_feed(Arc::clone(context), id, Arc::downgrade(&feed)));
+    Some(feed)
+}
+
+/// Measures an output at each interval until no page follows it.
+async fn update_feed(context: Arc<WebContext>, id: TaskId, feed: Weak<OutputFeed>) {
+    while let Some(feed) = feed.upgrade() {
+        // The state is read before the output, so that an ended task has no more output.
+        let is_live = context.feed.read(|view| view.task(id).is_some_and(LiveTask::is_live));
+        feed.update(is_live).await;
+        drop(feed);
+        tokio::time::sleep(UPDATE_INTERVAL).await;
+    }
+}
+
+/// Returns the event with the lines of a window, whose id is the offset of the next ones.
+fn lines_event(window: &OutputWindow, from: u64, next: u64) -> Bytes {
+    let skipped = window.from.saturating_sub(from);
+    let html = page::output_lines(window).into_string();
+    let data = serde_json::json!({
+        "from": window.from, "skipped": skipped, "bytes": window.bytes, "html": html,
+    });
+    format_event(&next.to_string(), "lines", &data.to_string()).into()
 }
 
 /// Sends new lines until the task has ended and its output is sent.

@@ -8,22 +8,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
 use hyper::body::Bytes;
 use siding_core::output::LineStart;
 use siding_core::store::TaskDir;
-use siding_live::LiveTask;
 use siding_model::id::TaskId;
 use tokio::sync::watch;
 
-use crate::context::WebContext;
-use crate::event_log::format_event;
 use crate::output_window::{LineEnd, OutputReader, OutputWindow, WINDOW_BYTES, WindowStart};
-use crate::page;
 
-/// Interval at which the size of a followed output is read.
-const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 /// Size of the part of a followed output that is sent in one message, in bytes. Rendered lines take
 /// several times as much.
 const FOLLOW_BYTES: u64 = 16 << 10;
@@ -37,11 +30,16 @@ const MAX_KEPT_PARTS: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct OutputFeeds(Mutex<HashMap<TaskId, Weak<OutputFeed>>>);
 
+/// Makes the event with the lines of a window that was read from the first offset. The id of the
+/// event is the second offset, at which the next lines start.
+pub(crate) type MakeEvent = fn(&OutputWindow, u64, u64) -> Bytes;
+
 /// The followed output of one task.
 #[derive(Debug)]
 pub(crate) struct OutputFeed {
     dir: TaskDir,
     keep_head: u64,
+    make_event: MakeEvent,
     sender: watch::Sender<OutputUpdate>,
     reader: tokio::sync::Mutex<SharedReader>,
 }
@@ -79,43 +77,38 @@ struct SharedReader {
 }
 
 impl OutputFeeds {
-    /// Returns the feed of a task, which is started for the first page; `None` if there is no such
-    /// task.
-    pub(crate) fn feed(&self, context: &Arc<WebContext>, id: TaskId) -> Option<Arc<OutputFeed>> {
+    /// Returns the feed of a task. `start` starts it for the first page, or returns `None` if there
+    /// is no such task.
+    pub(crate) fn feed_or_start(
+        &self,
+        id: TaskId,
+        start: impl FnOnce() -> Option<Arc<OutputFeed>>,
+    ) -> Option<Arc<OutputFeed>> {
         let mut feeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(feed) = feeds.get(&id).and_then(Weak::upgrade) {
             return Some(feed);
         }
-        let (dir, keep_head) = context.open_task(id)?;
-        let (sender, _receiver) = watch::channel(OutputUpdate { is_live: true, bytes: 0 });
-        let reader = tokio::sync::Mutex::default();
-        let feed = Arc::new(OutputFeed { dir, keep_head, sender, reader });
+        let feed = start()?;
         feeds.retain(|_, feed| feed.strong_count() > 0);
         feeds.insert(id, Arc::downgrade(&feed));
-        tokio::spawn(update_feed(Arc::clone(context), id, Arc::downgrade(&feed)));
         Some(feed)
     }
 }
 
-/// Measures an output at each interval until no page follows it.
-async fn update_feed(context: Arc<WebContext>, id: TaskId, feed: Weak<OutputFeed>) {
-    while let Some(feed) = feed.upgrade() {
-        // The state is read before the output, so that an ended task has no more output.
-        let is_live = context.feed.read(|view| view.task(id).is_some_and(LiveTask::is_live));
-        feed.update(is_live).await;
-        drop(feed);
-        tokio::time::sleep(UPDATE_INTERVAL).await;
-    }
-}
-
 impl OutputFeed {
+    /// Returns a feed that has measured nothing yet. `make_event` makes the events with the lines.
+    pub(crate) fn new(dir: TaskDir, keep_head: u64, make_event: MakeEvent) -> Self {
+        let (sender, _receiver) = watch::channel(OutputUpdate { is_live: true, bytes: 0 });
+        Self { dir, keep_head, make_event, sender, reader: tokio::sync::Mutex::default() }
+    }
+
     /// Returns a receiver of the updates.
     pub(crate) fn subscribe(&self) -> watch::Receiver<OutputUpdate> {
         self.sender.subscribe()
     }
 
     /// Measures the output, and informs the pages if it has changed.
-    async fn update(&self, is_live: bool) {
+    pub(crate) async fn update(&self, is_live: bool) {
         let mut reader = self.reader.lock().await;
         let opened = tokio::task::block_in_place(|| OutputReader::open(&self.dir, self.keep_head));
         let output = opened.unwrap_or_default();
@@ -136,7 +129,7 @@ impl OutputFeed {
             return Arc::clone(lines);
         }
         // An output that cannot be read has no lines now.
-        let read = tokio::task::block_in_place(|| reader.read_lines(from));
+        let read = tokio::task::block_in_place(|| reader.read_lines(from, self.make_event));
         let lines = Arc::new(read.unwrap_or_default());
         if reader.parts.len() < MAX_KEPT_PARTS {
             reader.parts.insert(from, Arc::clone(&lines));
@@ -146,7 +139,7 @@ impl OutputFeed {
 }
 
 impl SharedReader {
-    fn read_lines(&mut self, from: u64) -> io::Result<FollowedLines> {
+    fn read_lines(&mut self, from: u64, make_event: MakeEvent) -> io::Result<FollowedLines> {
         let Some(output) = &mut self.output else { return Ok(FollowedLines::default()) };
         let resumed = self.open_line.filter(|line| line.line == from);
         let start = resumed.map_or(WindowStart::Exact(from), WindowStart::Resumed);
@@ -161,20 +154,10 @@ impl SharedReader {
         }
         let end = window.end();
         Ok(FollowedLines {
-            event: lines_event(&window, from, next),
+            event: make_event(&window, from, next),
             next,
             end,
             is_last: end >= window.bytes,
         })
     }
-}
-
-/// Returns the event with the lines of a window, whose id is the offset of the next ones.
-fn lines_event(window: &OutputWindow, from: u64, next: u64) -> Bytes {
-    let skipped = window.from.saturating_sub(from);
-    let html = page::output_lines(window).into_string();
-    let data = serde_json::json!({
-        "from": window.from, "skipped": skipped, "bytes": window.bytes, "html": html,
-    });
-    format_event(&next.to_string(), "lines", &data.to_string()).into()
 }

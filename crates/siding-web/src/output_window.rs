@@ -128,9 +128,9 @@ impl OutputReader {
         };
         let asked = skip_gap(asked, gap);
         let line = match start {
-            WindowStart::Exact(_) => LineStart::at(asked),
+            WindowStart::Exact(_) => LineStart::from_offset(asked),
             WindowStart::Resumed(line) if line.state == asked => line,
-            WindowStart::Resumed(_) => LineStart::at(asked),
+            WindowStart::Resumed(_) => LineStart::from_offset(asked),
             WindowStart::End | WindowStart::Before(_) | WindowStart::Line(_) => {
                 self.find_line_start(asked)?
             }
@@ -155,7 +155,7 @@ impl OutputReader {
     fn find_line_start(&mut self, offset: u64) -> io::Result<LineStart> {
         let mut read = |from, to, piece: &mut Vec<u8>| self.chunks.read_chunk(from, to, piece);
         let found = find_line_start(&mut read, offset, MAX_LINE_BYTES as u64)?;
-        Ok(found.unwrap_or(LineStart::at(offset)))
+        Ok(found.unwrap_or(LineStart::from_offset(offset)))
     }
 
     /// Reads the lines from a start to about `to`, and not beyond `end`. If the only line is not

@@ -34,7 +34,7 @@ pub struct LineStart {
 impl LineStart {
     /// Returns the start of a line that is read from its first byte.
     #[must_use]
-    pub const fn at(offset: u64) -> Self {
+    pub const fn from_offset(offset: u64) -> Self {
         Self { line: offset, state: offset }
     }
 }
@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn a_line_starts_after_a_newline_a_gap_or_nothing() {
-        assert_eq!(find(b"", 0, 0, 100), Some(LineStart::at(0)));
-        assert_eq!(find(b"one\ntwo", 0, 2, 100), Some(LineStart::at(0)));
-        assert_eq!(find(b"one\ntwo", 0, 4, 100), Some(LineStart::at(4)));
-        assert_eq!(find(b"one\ntwo", 0, 7, 100), Some(LineStart::at(4)));
-        assert_eq!(find(b"one\ntwo", 5, 7, 100), Some(LineStart::at(5)));
-        assert_eq!(find(b"one\ntwo", 5, 5, 100), Some(LineStart::at(5)));
+        assert_eq!(find(b"", 0, 0, 100), Some(LineStart::from_offset(0)));
+        assert_eq!(find(b"one\ntwo", 0, 2, 100), Some(LineStart::from_offset(0)));
+        assert_eq!(find(b"one\ntwo", 0, 4, 100), Some(LineStart::from_offset(4)));
+        assert_eq!(find(b"one\ntwo", 0, 7, 100), Some(LineStart::from_offset(4)));
+        assert_eq!(find(b"one\ntwo", 5, 7, 100), Some(LineStart::from_offset(5)));
+        assert_eq!(find(b"one\ntwo", 5, 5, 100), Some(LineStart::from_offset(5)));
     }
 
     #[test]
@@ -193,19 +193,19 @@ mod tests {
         let state = usize::try_from(found.state).unwrap();
         assert_eq!(output.as_bytes()[state - 1], b'\r');
         assert!((offset - REREAD_BYTES..offset - REREAD_BYTES + 100).contains(&found.state));
-        assert_eq!(find(output.as_bytes(), 0, 5_000, 4096), Some(LineStart::at(5)));
+        assert_eq!(find(output.as_bytes(), 0, 5_000, 4096), Some(LineStart::from_offset(5)));
         assert_eq!(find(output.as_bytes(), 90_000, offset, 4096).map(|it| it.line), Some(90_000));
     }
 
     #[test]
     fn a_long_text_ends_the_search() {
         let long = "x".repeat(100);
-        assert_eq!(find(long.as_bytes(), 0, 99, 100), Some(LineStart::at(0)));
+        assert_eq!(find(long.as_bytes(), 0, 99, 100), Some(LineStart::from_offset(0)));
         assert_eq!(find(long.as_bytes(), 0, 100, 100), None, "the text is divided here");
         let output = format!("head\r{long}\r1%\r2%");
         let end = output.len() as u64;
-        assert_eq!(find(output.as_bytes(), 0, end, 101), Some(LineStart::at(0)));
-        assert_eq!(find(output.as_bytes(), 0, end, 100), Some(LineStart::at(106)));
+        assert_eq!(find(output.as_bytes(), 0, end, 101), Some(LineStart::from_offset(0)));
+        assert_eq!(find(output.as_bytes(), 0, end, 100), Some(LineStart::from_offset(106)));
     }
 
     proptest! {
@@ -222,7 +222,7 @@ mod tests {
             let newline = output[..offset].iter().rposition(|byte| *byte == b'\n');
             let line = newline.map_or(0, |index| index as u64 + 1);
             let found = find(&output, 0, offset as u64, 4096);
-            prop_assert_eq!(found, Some(LineStart::at(line)));
+            prop_assert_eq!(found, Some(LineStart::from_offset(line)));
         }
     }
 }

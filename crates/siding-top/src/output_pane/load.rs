@@ -248,7 +248,7 @@ fn find_part_start(from: u64, source: &mut dyn ByteSource) -> io::Result<LineSta
     /// Maximum number of bytes of a character of UTF-8 after its first one.
     const MAX_CONTINUATION_BYTES: usize = 3;
     if let Some(gap) = source.gap_around(from)? {
-        return Ok(LineStart::at(gap.from));
+        return Ok(LineStart::from_offset(gap.from));
     }
     let mut read = |from, to, chunk: &mut Vec<u8>| source.read_chunk(from, to, chunk);
     if let Some(start) = find_line_start(&mut read, from, BLOCK_BYTES)? {
@@ -258,5 +258,5 @@ fn find_part_start(from: u64, source: &mut dyn ByteSource) -> io::Result<LineSta
     source.read_chunk(from, from + MAX_CONTINUATION_BYTES as u64, &mut next)?;
     let is_continuation = |byte: &&u8| **byte & 0xc0 == 0x80;
     let continued = next.iter().take(MAX_CONTINUATION_BYTES).take_while(is_continuation).count();
-    Ok(LineStart::at(from + continued as u64))
+    Ok(LineStart::from_offset(from + continued as u64))
 }

@@ -54,7 +54,7 @@ impl Scan {
         is_canceled: &dyn Fn() -> bool,
     ) -> io::Result<Option<u64>> {
         let mut part = OutputPane { written: self.to, ..OutputPane::default() };
-        part.clear_to(LineStart::at(self.from));
+        part.clear_to(LineStart::from_offset(self.from));
         while part.end < self.to {
             if is_canceled() {
                 return Ok(None);
@@ -81,7 +81,7 @@ impl Scan {
         is_canceled: &dyn Fn() -> bool,
     ) -> io::Result<Option<u64>> {
         let mut part = OutputPane::default();
-        part.clear_to(LineStart::at(self.to));
+        part.clear_to(LineStart::from_offset(self.to));
         while part.start > self.from && !is_canceled() && part.load_before(source)? {
             let found = part.lines.iter().rev().find(|line| self.pattern.matches(&line.text));
             if let Some(line) = found {

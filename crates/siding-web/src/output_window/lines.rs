@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     fn split_lines(from: u64, content: &[u8], end: Option<LineEnd>) -> Vec<OutputLine> {
-        let mut splitter = LineSplitter::new(LineStart::at(from));
+        let mut splitter = LineSplitter::new(LineStart::from_offset(from));
         splitter.push(content);
         splitter.finish(end)
     }
@@ -244,7 +244,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(&joined, &content);
-            let mut splitter = LineSplitter::new(LineStart::at(0));
+            let mut splitter = LineSplitter::new(LineStart::from_offset(0));
             content.chunks(piece).for_each(|part| splitter.push(part));
             prop_assert_eq!(splitter.finish(Some(LineEnd::Open)), lines);
         }
