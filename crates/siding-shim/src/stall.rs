@@ -86,9 +86,9 @@ impl StallWatch {
         self.last_finding = None;
     }
 
-    /// Records that a key was typed into the task's terminal.
-    pub(crate) const fn on_typed(&mut self, now: MonotonicMs) {
-        self.watch.record_typing(now);
+    /// Records that the agent that has typed was told that the task waits for input.
+    pub(crate) const fn on_wait_shown(&mut self) {
+        self.watch.record_shown_wait();
     }
 
     /// Restarts the measurement of the silence, because the task has received input.

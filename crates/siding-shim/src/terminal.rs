@@ -13,6 +13,7 @@ use siding_model::record::Record;
 use siding_model::signal::Signal;
 use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, TerminalState};
 
+use crate::clients::ClientId;
 use crate::shell_command::move_high;
 use crate::terminal_output::TerminalOutput;
 
@@ -35,6 +36,8 @@ pub(crate) struct TaskTerminal {
     replacements: u32,
     /// Whether a person types into the terminal.
     pub(crate) lease: TerminalLease,
+    /// The client that has typed last, if it is an agent.
+    pub(crate) typing_agent: Option<ClientId>,
 }
 
 impl TaskTerminal {
@@ -79,7 +82,7 @@ impl TaskTerminal {
         attach_idle_ms: u64,
     ) -> Self {
         let lease = TerminalLease::new(attach_idle_ms);
-        Self { master, slave, holder, replacements: 0, lease }
+        Self { master, slave, holder, replacements: 0, lease, typing_agent: None }
     }
 
     /// Returns the record that the terminal exists, with its present holder.

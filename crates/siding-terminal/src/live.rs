@@ -256,7 +256,8 @@ impl<'r> LiveTerminal<'r> {
         is_secret.then(|| KeysRefusal::SecretRequested { prompt: cursor_row(screen).to_owned() })
     }
 
-    /// Waits until a condition is met, for at most `timeout_ms` milliseconds.
+    /// Waits until a condition is met, for at most `timeout_ms` milliseconds. The last output of a
+    /// task that ends meanwhile may meet a condition on the screen.
     ///
     /// # Errors
     ///
@@ -274,10 +275,25 @@ impl<'r> LiveTerminal<'r> {
         };
         match waited {
             Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => {
-                Ok(TerminalWaitEnd::Ended)
+                let is_met = self.last_screen_meets(condition)?;
+                Ok(if is_met { TerminalWaitEnd::Met } else { TerminalWaitEnd::Ended })
             }
             result => result,
         }
+    }
+
+    /// Returns whether the last screen of a task that has ended meets a condition.
+    fn last_screen_meets(
+        &mut self,
+        condition: &TerminalCondition,
+    ) -> Result<bool, LiveTerminalError> {
+        let TerminalCondition::Screen(wanted) = condition else { return Ok(false) };
+        let (dir, state) = self.client.watch().state()?;
+        let Some(terminal) = &state.terminal else { return Ok(false) };
+        let id = self.dir.id();
+        let replay = TerminalReplay::open(&dir, &TerminalHistory::from(terminal), None, false)
+            .map_err(|source| LiveTerminalError::Output { id, source })?;
+        Ok(wanted.is_met(&replay.screen()))
     }
 
     fn wait_for_screen(

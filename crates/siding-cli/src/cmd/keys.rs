@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use siding_core::task::view::ViewDetail;
 use siding_model::advice::{Dialect, key_error_text};
 use siding_model::id::TaskId;
 use siding_model::task_view::ScreenView;
@@ -14,11 +15,12 @@ use siding_terminal::{
 };
 
 use super::parse_duration;
+use super::wait::terminal::print_unmet;
 use crate::caller;
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
-use crate::render::{self, out};
+use crate::render::{self, ended_line, out};
 use crate::terminal_replay;
 
 /// The name under which the journal records the writer.
@@ -118,9 +120,13 @@ impl Args {
                 wait: end.map(TerminalWaitEnd::as_str),
                 screen,
             })?;
-        } else if end.is_some() {
+        } else if let (Some(condition), Some(end)) = (wait, end) {
             let changes = format_changes(&before, &after, &keys);
             out::print(&format!("{changes}hash {}\n", after.short_hash()))?;
+            print_unmet(condition, self.timeout, end);
+            if !task.state.is_live() {
+                errln!("siding: {}", ended_line(&task.view(&root, ViewDetail::Brief)));
+            }
         }
         Ok(ExitCode::from(match end {
             None | Some(TerminalWaitEnd::Met) => 0,

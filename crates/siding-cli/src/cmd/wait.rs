@@ -2,7 +2,7 @@
 //! servers and files are polled.
 
 mod progress;
-mod terminal;
+pub(super) mod terminal;
 
 use std::fmt;
 use std::process::ExitCode;

@@ -100,6 +100,7 @@ fn ssh_asks_for_a_passphrase() {
     expect_agent_is_refused(&task);
     answer(&sandbox, &task, "Enter passphrase for key");
     task.wait_for("screen:^name:");
+    // The last screen of the task meets the condition, too.
     assert_shows(&task.type_and_wait(&["Ada", "Enter"], "screen:^hello-Ada$"), "hello-Ada");
     expect_success(&task);
 }

@@ -19,10 +19,6 @@ const INTERVAL_GROWTH_FACTOR: u64 = 6;
 /// Maximum interval between two samples, in milliseconds.
 const MAX_SAMPLE_INTERVAL_MS: u64 = 60_000;
 
-/// Maximum time from the last typed key to a silence that belongs to the same dialog, in
-/// milliseconds.
-const DIALOG_MS: u64 = 60_000;
-
 /// The sampling schedule of one task. Times are those of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SilenceWatch {
@@ -35,8 +31,8 @@ pub struct SilenceWatch {
     /// Interval from `last_sample` to the next sample.
     interval_ms: u64,
     last_sample: Option<MonotonicMs>,
-    /// Time of the last key that was typed into the task's terminal.
-    typed_at: Option<MonotonicMs>,
+    /// Whether the agent that types into the task's terminal knows that the task waits for input.
+    is_wait_shown: bool,
     is_recorded: bool,
 }
 
@@ -66,16 +62,14 @@ impl SilenceWatch {
             watching_since: since,
             interval_ms: FIRST_SAMPLE_DELAY_MS,
             last_sample: None,
-            typed_at: None,
+            is_wait_shown: false,
             is_recorded,
         }
     }
 
     /// Records that the task wrote output.
     pub const fn record_output(&mut self, now: MonotonicMs) {
-        let typed_at = self.typed_at;
         *self = Self::new(self.record_after_ms, now, false);
-        self.typed_at = typed_at;
     }
 
     /// Records that the task received input. The silence continues, but the input may have ended
@@ -86,23 +80,20 @@ impl SilenceWatch {
         self.silent_since = silent_since;
     }
 
-    /// Records that a key was typed into the task's terminal.
-    pub const fn record_typing(&mut self, now: MonotonicMs) {
-        self.typed_at = Some(now);
+    /// Records that the agent that has typed was told that the task waits for the next input.
+    pub const fn record_shown_wait(&mut self) {
+        self.is_wait_shown = true;
     }
 
-    /// Returns whether a task that waits for this input continues a dialog: keys were typed shortly
-    /// before, and whoever typed them sees that the task waits again. A stall is then recorded only
-    /// after the usual silence. A secret is no part of a dialog, because another person may have to
-    /// type it.
+    /// Returns whether a task that waits for this input continues a dialog with an agent, which
+    /// knows of the wait. A stall is then recorded only after the usual silence. A secret is not
+    /// part of a dialog, because a person has to type it.
     #[must_use]
     pub fn continues_dialog(&self, awaited: Option<AwaitedInput>) -> bool {
-        let is_visible = match awaited {
-            Some(AwaitedInput::Line | AwaitedInput::Keys) => true,
+        match awaited {
+            Some(AwaitedInput::Line | AwaitedInput::Keys) => self.is_wait_shown,
             Some(AwaitedInput::Secret) | None => false,
-        };
-        let is_recent = |typed_at| self.watching_since.ms_since(typed_at) < DIALOG_MS;
-        is_visible && self.typed_at.is_some_and(is_recent)
+        }
     }
 
     /// Returns how long the task has been silent, in milliseconds.
@@ -212,16 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_shortly_after_typed_keys_continues_a_dialog() {
+    fn a_wait_that_was_shown_continues_a_dialog_until_the_next_output_or_input() {
         let mut watch = SilenceWatch::new(45_000, MonotonicMs(0), false);
-        assert!(!watch.continues_dialog(Some(AwaitedInput::Keys)), "nobody has typed");
-        watch.record_typing(MonotonicMs(10_000));
-        for (output_at, continues) in [(10_001, true), (69_999, true), (70_000, false)] {
-            watch.record_output(MonotonicMs(output_at));
-            assert_eq!(watch.continues_dialog(Some(AwaitedInput::Keys)), continues, "{output_at}");
-            assert_eq!(watch.continues_dialog(Some(AwaitedInput::Line)), continues, "{output_at}");
+        let visible = [AwaitedInput::Keys, AwaitedInput::Line].map(Some);
+        assert!(!visible.iter().any(|awaited| watch.continues_dialog(*awaited)), "nothing shown");
+        for restart in [SilenceWatch::record_output, SilenceWatch::record_input] {
+            watch.record_shown_wait();
+            assert!(visible.iter().all(|awaited| watch.continues_dialog(*awaited)));
             assert!(!watch.continues_dialog(Some(AwaitedInput::Secret)));
             assert!(!watch.continues_dialog(None));
+            restart(&mut watch, MonotonicMs(1));
+            assert!(!visible.iter().any(|awaited| watch.continues_dialog(*awaited)));
         }
     }
 

@@ -46,6 +46,10 @@ impl TaskSupervisor {
             ShimRequest::TerminalReturn => self.return_terminal_of(id),
             ShimRequest::Terminal => match self.terminal_facts() {
                 Ok(facts) => {
+                    let typing_agent = self.terminal.as_ref().and_then(|one| one.typing_agent);
+                    if typing_agent == Some(id) && facts.awaits_input() {
+                        self.stall.on_wait_shown();
+                    }
                     self.clients.send_message(id, &ShimMessage::Terminal { facts });
                     ShimMessage::Done
                 }

@@ -59,11 +59,11 @@ impl TaskSupervisor {
         };
         // The client repeats a write that a full terminal has not accepted.
         if accepted > 0 {
+            terminal.typing_agent = (write.user == TerminalUser::Agent).then_some(id);
             if write.user == TerminalUser::Person {
                 let events = terminal.lease.record_keystroke(id.into(), now);
                 self.record_lease_events(&events, now, &write.by);
             }
-            self.stall.on_typed(now);
             self.on_input_written(Some(write.by));
         }
         self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted });

@@ -81,22 +81,35 @@ pub(super) fn run(
         render::json::print(&WaitView { satisfied, reason, by, waited_ms, bound_ms })?;
     } else {
         let text = one_line(&condition.to_string(), stdout::text_columns());
-        match end {
-            TerminalWaitEnd::Met => out::print(&format!("{id}  {text}\n")).map(drop)?,
-            TerminalWaitEnd::Ended => {
-                errln!("siding: ended first; `{text}` can no longer become true");
-            }
-            TerminalWaitEnd::TimedOut => {
-                let bound = duration::format_duration(bound);
-                errln!("siding: no `{text}` within the bound of {bound}; the task continues");
-            }
+        if end == TerminalWaitEnd::Met {
+            out::print(&format!("{id}  {text}\n"))?;
         }
+        print_unmet(condition, bound, end);
     }
     Ok(ExitCode::from(match end {
         TerminalWaitEnd::Met => 0,
         TerminalWaitEnd::Ended => exit::TASK_ENDED_FIRST,
         TerminalWaitEnd::TimedOut => exit::TIMED_OUT,
     }))
+}
+
+/// Says why a wait has ended without its condition.
+pub(in crate::cmd) fn print_unmet(
+    condition: &TerminalCondition,
+    bound: Duration,
+    end: TerminalWaitEnd,
+) {
+    let text = one_line(&condition.to_string(), stdout::text_columns());
+    match end {
+        TerminalWaitEnd::Met => {}
+        TerminalWaitEnd::Ended => {
+            errln!("siding: ended first; `{text}` can no longer become true");
+        }
+        TerminalWaitEnd::TimedOut => {
+            let bound = duration::format_duration(bound);
+            errln!("siding: no `{text}` within the bound of {bound}; the task continues");
+        }
+    }
 }
 
 fn wait(
@@ -110,19 +123,16 @@ fn wait(
         return Err(terminal_replay::no_terminal_failure(root, &task));
     }
     let opened = LiveTerminal::open(root, SHIM_PROGRAM, id, TerminalUser::Agent, REQUESTER);
-    let end = match opened {
-        Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => TerminalWaitEnd::Ended,
-        opened => opened?.wait(condition, bound_ms.max(MIN_WAIT_MS))?,
-    };
+    match opened {
+        Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => {}
+        opened => return Ok(opened?.wait(condition, bound_ms.max(MIN_WAIT_MS))?),
+    }
     // As with a condition on a line of the output, the last output of the task may have satisfied
     // the condition.
-    if let (TerminalWaitEnd::Ended, TerminalCondition::Screen(wanted)) = (end, condition) {
-        let dir = Task::read(root, id)?.dir;
-        if wanted.is_met(&terminal_replay::open(id, &dir, None)?.screen()) {
-            return Ok(TerminalWaitEnd::Met);
-        }
-    }
-    Ok(end)
+    let TerminalCondition::Screen(wanted) = condition else { return Ok(TerminalWaitEnd::Ended) };
+    let dir = Task::read(root, id)?.dir;
+    let is_met = wanted.is_met(&terminal_replay::open(id, &dir, None)?.screen());
+    Ok(if is_met { TerminalWaitEnd::Met } else { TerminalWaitEnd::Ended })
 }
 
 /// Returns the met conditions, and the end of the task if it prevented them.
