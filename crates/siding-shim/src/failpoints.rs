@@ -33,6 +33,10 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
 pub(crate) const MIRROR_POINTS: [&str; 5] =
     ["accepted", "sending", "following", "forwarding", "sending_input"];
 
+/// The holder of a terminal is started, and not recorded yet.
+pub(crate) const HOLDER_STARTED: &str = "holder_started";
+/// The holder of a terminal is recorded, and not released yet.
+pub(crate) const HOLDER_RECORDED: &str = "holder_recorded";
 /// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";
 
@@ -101,7 +105,15 @@ pub(crate) const fn arm_from_state_directory(_state_directory: &std::path::Path)
 /// Stops this process (SIGSTOP) if this failpoint is armed.
 #[cfg(feature = "pause-points")]
 pub(crate) fn pause_at(point: &str) {
-    let others = [ADOPTED, HOST_RECORDED, HOST_MARKED, COMMAND_MARKED, HOST_ENDING];
+    let others = [
+        HOLDER_STARTED,
+        HOLDER_RECORDED,
+        ADOPTED,
+        HOST_RECORDED,
+        HOST_MARKED,
+        COMMAND_MARKED,
+        HOST_ENDING,
+    ];
     debug_assert!(
         TASK_POINTS.contains(&point) || MIRROR_POINTS.contains(&point) || others.contains(&point),
         "failpoint `{point}` is not in the list"

@@ -276,7 +276,7 @@ fn prepare_task(
             .and_then(|fifo| Ok(StderrFifo { fifo, spans: SpanWriter::create(dir)? }));
         pump.set_stderr(stderr.map_err(&output_error)?);
     }
-    let terminal = open_terminal(&accepted.spec, &dirs.dir, runtime_dir, &mut pump)
+    let mut terminal = open_terminal(&accepted.spec, &dirs.dir, runtime_dir, &mut pump)
         .map_err(failed_to("open a terminal"))?;
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
@@ -292,6 +292,9 @@ fn prepare_task(
     let opened = terminal.as_ref().map(TaskTerminal::opened_record);
     let journal = create_journal(dir, accepted, opened, &mut state)
         .map_err(failed_to("write the journal"))?;
+    if let Some(terminal) = &mut terminal {
+        terminal.release_holder();
+    }
     failpoints::pause_at("accepted");
     Ok(PreparedTask {
         shim,

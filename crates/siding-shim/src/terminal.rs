@@ -7,6 +7,7 @@ use siding_core::output::OutputTimesWriter;
 use siding_core::store::task_files::{OUTPUT_FIFO, TERMINAL_SOCKET};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::pty::{self, EchoModes, Pty};
+use siding_core::sys::terminal_holder::WaitingHolder;
 use siding_core::sys::{clock, descriptor, file, inspect_process, terminal_holder, unix_socket};
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
@@ -14,6 +15,7 @@ use siding_model::signal::Signal;
 use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, TerminalState};
 
 use crate::clients::ClientId;
+use crate::failpoints;
 use crate::shell_command::move_high;
 use crate::terminal_output::TerminalOutput;
 
@@ -32,6 +34,8 @@ pub(crate) struct TaskTerminal {
     /// The process that holds the terminal for the next shim; `None` after its exit, or if none
     /// could be started.
     holder: Option<PidFd>,
+    /// The new holder, until it is recorded.
+    waiting_holder: Option<WaitingHolder>,
     /// Number of holders that were started as replacements.
     replacements: u32,
     /// Whether a person types into the terminal.
@@ -42,8 +46,8 @@ pub(crate) struct TaskTerminal {
 
 impl TaskTerminal {
     /// Opens a terminal of this size and starts its holder, which listens in `runtime_dir`, where
-    /// the output FIFO is. A person's lease ends after `attach_idle_ms` milliseconds without a
-    /// keystroke.
+    /// the output FIFO is, and waits for [`Self::release_holder`]. A person's lease ends after
+    /// `attach_idle_ms` milliseconds without a keystroke.
     pub(crate) fn open(
         size: TerminalSize,
         attach_idle_ms: u64,
@@ -53,8 +57,9 @@ impl TaskTerminal {
         // The leader inherits the terminal as descriptors 0, 1 and 2, so the shim's own descriptors
         // must have numbers above these.
         let (master, slave) = (move_high(master)?, move_high(slave)?);
-        let holder = start_holder(runtime_dir, &master);
-        Ok(Self::new(master, slave, holder, attach_idle_ms))
+        let mut terminal = Self::new(master, slave, None, attach_idle_ms);
+        terminal.start_holder(runtime_dir);
+        Ok(terminal)
     }
 
     /// Receives the terminal of a task whose shim was killed. Returns `None` if its holder has also
@@ -82,7 +87,32 @@ impl TaskTerminal {
         attach_idle_ms: u64,
     ) -> Self {
         let lease = TerminalLease::new(attach_idle_ms);
-        Self { master, slave, holder, replacements: 0, lease, typing_agent: None }
+        let (waiting_holder, replacements, typing_agent) = (None, 0, None);
+        Self { master, slave, holder, waiting_holder, replacements, lease, typing_agent }
+    }
+
+    /// Starts a holder. Without a holder, the task still has its terminal, but loses it if this
+    /// shim is killed.
+    fn start_holder(&mut self, runtime_dir: BorrowedFd<'_>) {
+        if let Some((holder, waiting)) = start_holder(runtime_dir, &self.master) {
+            (self.holder, self.waiting_holder) = (Some(holder), Some(waiting));
+            failpoints::pause_at(failpoints::HOLDER_STARTED);
+        }
+    }
+
+    /// Lets a new holder hold the terminal, once [`Self::opened_record`] is written. The holder
+    /// exits if this shim is killed before, because an unrecorded holder would be mistaken for a
+    /// process of the task.
+    pub(crate) fn release_holder(&mut self) {
+        if let Some(waiting) = self.waiting_holder.take() {
+            failpoints::pause_at(failpoints::HOLDER_RECORDED);
+            waiting.release();
+        }
+    }
+
+    /// Lets a new holder exit whose record could not be written.
+    pub(crate) fn discard_waiting_holder(&mut self) {
+        self.waiting_holder = None;
     }
 
     /// Returns the record that the terminal exists, with its present holder.
@@ -103,14 +133,15 @@ impl TaskTerminal {
     }
 
     /// Replaces a holder that was killed, at most [`MAX_REPLACEMENTS`] times. Returns the record
-    /// that names the new holder; `None` if none was started.
+    /// that names the new holder, which waits for [`Self::release_holder`]; `None` if none was
+    /// started.
     pub(crate) fn replace_ended_holder(&mut self, runtime_dir: BorrowedFd<'_>) -> Option<Record> {
         self.forget_ended_holder();
         if self.holder.is_some() || self.replacements == MAX_REPLACEMENTS {
             return None;
         }
         self.replacements += 1;
-        self.holder = start_holder(runtime_dir, &self.master);
+        self.start_holder(runtime_dir);
         self.holder.is_some().then(|| self.opened_record())
     }
 
@@ -165,12 +196,12 @@ fn signal_holder(holder: Option<&PidFd>, signal: Signal) {
     }
 }
 
-/// Starts the holder of a terminal. Without a holder, the task still has its terminal, but
-/// loses it if this shim is killed.
-fn start_holder(runtime_dir: BorrowedFd<'_>, master: &OwnedFd) -> Option<PidFd> {
+/// Starts the holder of a terminal, which waits for its release. `None` if it could not be started.
+fn start_holder(runtime_dir: BorrowedFd<'_>, master: &OwnedFd) -> Option<(PidFd, WaitingHolder)> {
     let fifo = file::open_at(runtime_dir, OUTPUT_FIFO, file::OpenMode::Read).ok()?;
     let _already_removed = file::remove(runtime_dir, TERMINAL_SOCKET);
     let listener = unix_socket::listen(runtime_dir, TERMINAL_SOCKET).ok()?;
-    let pid = terminal_holder::start(listener.as_fd(), master.as_fd(), fifo.as_fd()).ok()?;
-    PidFd::open_pid(pid).ok().filter(|holder| !holder.is_dead())
+    let waiting = terminal_holder::start(listener.as_fd(), master.as_fd(), fifo.as_fd()).ok()?;
+    let holder = PidFd::open_pid(waiting.pid).ok().filter(|holder| !holder.is_dead())?;
+    Some((holder, waiting))
 }

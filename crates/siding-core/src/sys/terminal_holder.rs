@@ -12,13 +12,17 @@
 //! have to exclude it. It survives a kill of the shim; the kernel's out-of-memory killer terminates
 //! both.
 //!
+//! A new holder waits until the shim has recorded it in the task's journal ([`WaitingHolder`]). It
+//! exits if the shim ends before: it carries the birthmark of the task, and without the record it
+//! would be mistaken for a process of the task.
+//!
 //! The code of the holder must neither allocate memory nor use errno, which belong to the shim's
 //! thread. rustix makes system calls without errno.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags};
@@ -34,6 +38,11 @@ pub const HOLDER_NAME: &std::ffi::CStr = c"siding-terminal";
 const FIRST_KEPT_FD: RawFd = 0;
 /// Number of the descriptors that a holder keeps.
 const KEPT_FDS: usize = 3;
+/// The descriptor after these: the read end of the pipe from which a holder receives its release.
+/// The holder closes it then.
+const RELEASE_FD: RawFd = 3;
+/// Number of the descriptors with which a holder starts.
+const START_FDS: usize = KEPT_FDS + 1;
 
 /// Interval of the holder's checks after no process has the terminal open: whether its output was
 /// stored, or can no longer be stored.
@@ -45,15 +54,34 @@ const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// The arguments of [`run_holder`] in the holder.
 struct HolderArgs {
-    /// The descriptors to keep, all above [`KEPT_FDS`].
-    kept: [RawFd; KEPT_FDS],
+    /// The descriptors with which the holder starts, all from [`START_FDS`] on.
+    start_fds: [RawFd; START_FDS],
     /// The user whose processes may receive the master.
     uid: u32,
 }
 
-/// Starts a holder. It hands `master` to every process of this user that connects to `listener`. It
-/// keeps `fifo`, the read end of the output FIFO, open, so that output in the FIFO survives too.
-/// Returns the process ID.
+/// A holder that does nothing yet. It exits if this value is dropped, or this process ends, before
+/// the call of [`Self::release`].
+#[derive(Debug)]
+#[must_use = "a holder that is not released exits"]
+pub struct WaitingHolder {
+    /// The process ID.
+    pub pid: i32,
+    /// The write end of the pipe from which the holder receives its release.
+    pipe: OwnedFd,
+}
+
+impl WaitingHolder {
+    /// Lets the holder serve, now that the journal names it.
+    pub fn release(self) {
+        // An error means that the holder has been killed, which its pidfd reports.
+        let _peer_gone = file::write(&self.pipe, b"r");
+    }
+}
+
+/// Starts a holder. Once it is released, it hands `master` to every process of this user that
+/// connects to `listener`. It keeps `fifo`, the read end of the output FIFO, open, so that output in
+/// the FIFO survives too.
 ///
 /// The holder exits when no process has the terminal open, unless the terminal or the FIFO contains
 /// output that no shim has stored. It then stays until that output is read, or until the FIFO is
@@ -69,11 +97,15 @@ pub fn start(
     listener: BorrowedFd<'_>,
     master: BorrowedFd<'_>,
     fifo: BorrowedFd<'_>,
-) -> io::Result<i32> {
+) -> io::Result<WaitingHolder> {
     descriptor::probe_close_range()?;
-    let kept = [listener, master, fifo];
-    let least = c_int::try_from(KEPT_FDS).unwrap_or(c_int::MAX);
-    let copies: Vec<OwnedFd> = kept
+    // The pipe has no other write end than this one: the holder closes its copy, and a program that
+    // this process starts does not inherit one.
+    let (awaits_release, release) = pipe::create_pipe()?;
+    file::set_blocking(&awaits_release)?;
+    let start_fds = [listener, master, fifo, awaits_release.as_fd()];
+    let least = c_int::try_from(START_FDS).unwrap_or(c_int::MAX);
+    let copies: Vec<OwnedFd> = start_fds
         .into_iter()
         .map(|fd| descriptor::duplicate_from(fd, least))
         .collect::<io::Result<_>>()?;
@@ -84,7 +116,7 @@ pub fn start(
     // The holder uses its arguments and its stack for as long as it lives, possibly longer than this
     // process, so neither is ever freed.
     let args = Box::leak(Box::new(HolderArgs {
-        kept: [copies[0].as_raw_fd(), copies[1].as_raw_fd(), copies[2].as_raw_fd()],
+        start_fds: std::array::from_fn(|index| copies[index].as_raw_fd()),
         uid: super::process::effective_uid(),
     }));
     let stack = Box::leak(new_stack());
@@ -104,7 +136,7 @@ pub fn start(
     drop(ready);
     // The read ends when the holder has closed its copy of the write end, or has been killed.
     let _end_of_file = file::read(&is_ready, &mut [0])?;
-    Ok(pid)
+    Ok(WaitingHolder { pid, pipe: release })
 }
 
 /// Runs in the holder.
@@ -114,24 +146,40 @@ extern "C" fn run_holder(args: *mut c_void) -> c_int {
     let uid = unsafe {
         let args = &*args.cast::<HolderArgs>();
         libc::prctl(libc::PR_SET_NAME, HOLDER_NAME.as_ptr());
-        for (number, fd) in (FIRST_KEPT_FD..).zip(args.kept) {
+        for (number, fd) in (FIRST_KEPT_FD..).zip(args.start_fds) {
             if libc::dup2(fd, number) < 0 {
                 libc::_exit(1);
             }
         }
         let uid = args.uid;
         // The other descriptors are those of the shim. They include the task's lock, with which no
-        // other shim could take over, and `ready`, whose end tells the shim to continue.
-        libc::syscall(libc::SYS_close_range, KEPT_FDS as libc::c_uint, libc::c_uint::MAX, 0);
+        // other shim could take over, the write end of the release pipe, whose end must report the
+        // end of the shim, and `ready`, whose end tells the shim to continue.
+        libc::syscall(libc::SYS_close_range, START_FDS as libc::c_uint, libc::c_uint::MAX, 0);
         uid
     };
     let numbers = [FIRST_KEPT_FD, FIRST_KEPT_FD + 1, FIRST_KEPT_FD + 2];
     // SAFETY: the descriptors were opened above, and stay open until this process exits.
     let kept = numbers.map(|number| unsafe { BorrowedFd::borrow_raw(number) });
-    serve(kept, uid);
+    // SAFETY: the descriptor was opened above, and has no other owner.
+    let release = unsafe { OwnedFd::from_raw_fd(RELEASE_FD) };
+    if await_release(release) {
+        serve(kept, uid);
+    }
     // exit_group(2) without the C library, whose exit handlers belong to the shim.
     // SAFETY: the call ends this process and writes to no memory. A failure is impossible.
     unsafe { libc::_exit(0) }
+}
+
+/// Waits until the shim releases this holder. Returns false if the shim has ended or needs no holder.
+fn await_release(pipe: OwnedFd) -> bool {
+    let mut byte = [0_u8];
+    loop {
+        match rustix::io::read(&pipe, &mut byte[..]) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return result == Ok(1),
+        }
+    }
 }
 
 /// Hands the master to the processes that connect, until no process has the terminal open and its

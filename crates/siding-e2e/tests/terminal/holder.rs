@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 use siding_core::store::task_files::TERMINAL_SOCKET;
 use siding_core::sys::{terminal_holder, unix_socket};
-use siding_e2e::{Process, Sandbox, eventually, processes};
+use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
 
 use crate::env_number;
 use crate::support::{TerminalTask, kill_and_wait, sandbox};
@@ -92,7 +92,10 @@ fn the_holder_has_three_descriptors() {
     let sandbox = sandbox();
     let task = TerminalTask::start(&sandbox, "read -r _");
     let holder = task.holder();
-    let descriptors = processes::descriptors(holder.pid);
+    // The holder closes the pipe of its release after it has been released.
+    let descriptors = eventually_some("the holder has three descriptors", || {
+        Some(processes::descriptors(holder.pid)).filter(|descriptors| descriptors.len() == 3)
+    });
     let numbers: Vec<u32> = descriptors.iter().map(|(fd, _)| *fd).collect();
     assert_eq!(numbers, [0, 1, 2], "{descriptors:?}");
     assert!(descriptors[1].1.ends_with("ptmx"), "{descriptors:?}");

@@ -205,6 +205,32 @@ fn the_death_of_holder_and_shim_hangs_up_the_terminal() {
     task.expect_closed();
 }
 
+/// A shim that is killed while it replaces the holder leaves no holder behind, whether the new one
+/// is recorded or not: an unrecorded holder would be mistaken for a process of the task, which would
+/// linger until its deadline.
+#[test]
+fn a_kill_during_the_replacement_of_the_holder_hangs_up_the_terminal() {
+    for point in ["holder_started", "holder_recorded"] {
+        let sandbox = sandbox();
+        let call = start_call(&sandbox, &[], HANGUP_TRAP);
+        let (client, task, shim) = spawn_until_paused(&sandbox, call, point);
+        // The shim continues with the first holder, and stops again at the second one.
+        shim.signal(Signal::CONT);
+        let _started = client.wait().expect_code(0);
+        task.wait_for_output("up");
+        kill_and_wait(task.holder());
+        let paused =
+            eventually_some(&format!("the shim is paused at `{point}`"), || paused_shim(&task.id));
+        assert_eq!(paused, shim);
+        kill_and_wait(shim);
+        eventually("the program notices", || sandbox.path("hangup").exists());
+        let outcome = task.wait_outcome();
+        let is_expected = outcome["kind"] == "lost" || outcome["code"] == 9;
+        assert!(is_expected, "{point}: {outcome}");
+        task.expect_closed();
+    }
+}
+
 /// At the failpoints after its start, the program already writes.
 #[test]
 fn a_task_survives_a_kill_at_its_start() {
@@ -226,13 +252,13 @@ fn a_task_survives_a_kill_at_its_start() {
 /// Before its start the program never runs, and its terminal is gone.
 #[test]
 fn nothing_is_left_after_a_kill_before_the_start() {
-    for point in ["begun", "accepted", "ready"] {
+    for point in ["begun", "holder_started", "holder_recorded", "accepted", "ready"] {
         let sandbox = sandbox();
         let call = start_call(&sandbox, &[], FLOW);
         let (client, task, shim) = spawn_until_paused(&sandbox, call, point);
         kill_and_wait(shim);
         let done = client.wait();
-        if point == "begun" {
+        if matches!(point, "begun" | "holder_started") {
             assert_eq!(done.code, Some(125), "{done}");
         } else {
             assert_eq!(task.wait_outcome()["kind"], "lost", "{point}");

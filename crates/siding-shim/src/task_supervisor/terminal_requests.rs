@@ -175,7 +175,7 @@ impl TaskSupervisor {
     /// Replaces a holder of the terminal that has exited, and records the new one.
     pub(crate) fn on_terminal_holder_exited(&mut self) {
         let Some(terminal) = &mut self.terminal else { return };
-        // An unrecorded holder would be mistaken for a process of the task.
+        // A holder without a record is discarded.
         let can_record = self.task.is_live() && self.task.can_write_optional_record();
         let runtime_dir = self.task.dir().endpoint_dir();
         let Some(runtime_dir) = runtime_dir.ok().filter(|_| can_record) else {
@@ -184,6 +184,17 @@ impl TaskSupervisor {
         };
         if let Some(opened) = terminal.replace_ended_holder(runtime_dir) {
             self.record(vec![opened]);
+            self.release_recorded_holder();
+        }
+    }
+
+    /// Lets a new holder of the terminal hold it, if its record was written.
+    fn release_recorded_holder(&mut self) {
+        let is_written = self.task.retry_at().is_none();
+        match &mut self.terminal {
+            Some(terminal) if is_written => terminal.release_holder(),
+            Some(terminal) => terminal.discard_waiting_holder(),
+            None => {}
         }
     }
 
