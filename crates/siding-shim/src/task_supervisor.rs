@@ -155,6 +155,7 @@ impl TaskSupervisor {
             }
             self.record_near_deadline(now);
             self.return_idle_terminal(now);
+            self.replace_terminal_holder(now);
             self.poll_output(now);
             used_memory |= self.check_readiness(now);
             used_memory |= self.check_stall(now);

@@ -16,6 +16,7 @@ use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, Termina
 
 use crate::clients::ClientId;
 use crate::failpoints;
+use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 use crate::shell_command::move_high;
 use crate::terminal_output::TerminalOutput;
 
@@ -36,8 +37,10 @@ pub(crate) struct TaskTerminal {
     holder: Option<PidFd>,
     /// The new holder, until it is recorded.
     waiting_holder: Option<WaitingHolder>,
-    /// Number of holders that were started as replacements.
+    /// Number of holders that were started as replacements, and of attempts to do so that failed.
     replacements: u32,
+    /// Time of the next attempt to replace a holder that has exited; `None` if no attempt is due.
+    replacement_at: Option<MonotonicMs>,
     /// Whether a person types into the terminal.
     pub(crate) lease: TerminalLease,
     /// The client that has typed last, if it is an agent.
@@ -87,8 +90,16 @@ impl TaskTerminal {
         attach_idle_ms: u64,
     ) -> Self {
         let lease = TerminalLease::new(attach_idle_ms);
-        let (waiting_holder, replacements, typing_agent) = (None, 0, None);
-        Self { master, slave, holder, waiting_holder, replacements, lease, typing_agent }
+        Self {
+            master,
+            slave,
+            holder,
+            waiting_holder: None,
+            replacements: 0,
+            replacement_at: None,
+            lease,
+            typing_agent: None,
+        }
     }
 
     /// Starts a holder. Without a holder, the task still has its terminal, but loses it if this
@@ -127,19 +138,32 @@ impl TaskTerminal {
     }
 
     /// Removes a holder that has exited, so that [`Self::holder_source`] reports its exit only
-    /// once.
-    pub(crate) fn forget_ended_holder(&mut self) {
+    /// once. Its replacement is then due, unless [`MAX_REPLACEMENTS`] were started.
+    pub(crate) fn forget_ended_holder(&mut self, now: MonotonicMs) {
         self.holder = self.holder.take().filter(|holder| !holder.is_dead());
+        if self.holder.is_none() {
+            self.set_replacement_at(now);
+        }
     }
 
-    /// Replaces a holder that was killed, at most [`MAX_REPLACEMENTS`] times. Returns the record
-    /// that names the new holder, which waits for [`Self::release_holder`]; `None` if none was
-    /// started.
-    pub(crate) fn replace_ended_holder(&mut self, runtime_dir: BorrowedFd<'_>) -> Option<Record> {
-        self.forget_ended_holder();
-        if self.holder.is_some() || self.replacements == MAX_REPLACEMENTS {
-            return None;
-        }
+    /// Returns whether [`Self::replace_holder`] is to be called now.
+    pub(crate) fn is_replacement_due(&self, now: MonotonicMs) -> bool {
+        self.replacement_at.is_some_and(|at| at <= now)
+    }
+
+    /// Postpones a replacement that failed, or whose record cannot be written at present.
+    pub(crate) fn postpone_replacement(&mut self, now: MonotonicMs) {
+        self.set_replacement_at(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));
+    }
+
+    fn set_replacement_at(&mut self, at: MonotonicMs) {
+        self.replacement_at = (self.replacements < MAX_REPLACEMENTS).then_some(at);
+    }
+
+    /// Starts another holder. Returns the record that names it; it waits for
+    /// [`Self::release_holder`]. `None` if none was started.
+    pub(crate) fn replace_holder(&mut self, runtime_dir: BorrowedFd<'_>) -> Option<Record> {
+        self.replacement_at = None;
         self.replacements += 1;
         self.start_holder(runtime_dir);
         self.holder.is_some().then(|| self.opened_record())
@@ -157,10 +181,10 @@ impl TaskTerminal {
         self.slave.as_fd()
     }
 
-    /// Returns the time at which a person's lease of the terminal ends, unless the person types
-    /// again.
+    /// Returns the next time at which something is due: the end of a person's lease of the terminal,
+    /// unless the person types again, or the replacement of the holder.
     pub(crate) fn wake_at(&self) -> Option<MonotonicMs> {
-        self.lease.ends_at()
+        self.lease.ends_at().into_iter().chain(self.replacement_at).min()
     }
 
     /// Returns the modes that the programs have set.

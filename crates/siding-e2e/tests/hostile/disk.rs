@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
 use siding_e2e::fill_pattern::FillPattern;
-use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
-use siding_model::id::TaskKind;
+use siding_e2e::{Process, Sandbox, eventually, eventually_some, is_root, mounts, words};
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::monitor::Monitor;
 use siding_model::spec::{TaskCommand, TaskSpec};
 
@@ -130,6 +130,44 @@ fn stop_is_recorded_on_a_full_disk() {
         assert!(task.number("/output/lost_bytes") > 0);
     }
     assert_task_exits(&id);
+}
+
+/// Returns the recorded holder of a task's terminal if it is alive.
+fn living_holder(root: &StateDir, id: TaskId) -> Option<Process> {
+    let state = root.task_dir(id).ok()?.read().ok()?.state;
+    let holder = state.terminal?.holder?;
+    let process = Process { pid: holder.pid.try_into().ok()?, start: holder.start_ticks };
+    process.is_alive().then_some(process)
+}
+
+/// A holder that cannot be recorded would be mistaken for a process of the task, so on a full disk
+/// the terminal has none until there is space again.
+#[test]
+fn a_holder_killed_on_a_full_disk_is_replaced_when_space_is_freed() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let Some(disk) = MountedDisk::mount(&sandbox, "mode=700,size=1m") else { return };
+    // No other optional record may reserve space before the disk is full.
+    let run = ["run", "--pty", "--background", "--json", "--stall-after", "0s", "--", "read -r _"];
+    let task = Task::of(&sandbox.siding(&run).run().expect_code(0));
+    let root = StateDir::open(&sandbox.state_dir()).expect("test directory");
+    let id = task.id().parse().expect("an id");
+    let first = eventually_some("the terminal has a holder", || living_holder(&root, id));
+    disk.fill_except_pages(0);
+    first.kill();
+    eventually("the holder is dead", || !first.is_alive());
+    // The shim handles the death of a holder before it answers a client.
+    let keys = ["keys", "--wait-for", "input", "--timeout", "40s", task.id()];
+    let _reads = sandbox.siding(&keys).run().expect_code(0);
+    let journal = sandbox.state_dir().join("tasks").join(task.id()).join("journal");
+    let journal = std::fs::read_to_string(journal).expect("the journal of the task");
+    assert_eq!(journal.matches(r#""terminal":"opened""#).count(), 1, "{journal}");
+    std::fs::remove_file(disk.0.join("filler")).expect("test file");
+    let second = eventually_some("the terminal has another holder", || living_holder(&root, id));
+    assert_ne!(first, second);
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", task.id()]).run().expect_code(0);
+    assert_eq!(show_task(&sandbox, task.id()).text("/outcome/kind"), "stopped");
+    assert_task_exits(task.id());
 }
 
 /// The final record of a task is written on a full disk even if the first and the final record are

@@ -172,19 +172,30 @@ impl TaskSupervisor {
         })
     }
 
-    /// Replaces a holder of the terminal that has exited, and records the new one.
+    /// Replaces a holder of the terminal that has exited.
     pub(crate) fn on_terminal_holder_exited(&mut self) {
+        let now = clock::monotonic_now();
+        if let Some(terminal) = &mut self.terminal {
+            terminal.forget_ended_holder(now);
+        }
+        self.replace_terminal_holder(now);
+    }
+
+    /// Starts and records another holder of the terminal, if that is due. Without space for the
+    /// record, tries again later, because a holder without a record is discarded.
+    pub(super) fn replace_terminal_holder(&mut self, now: MonotonicMs) {
         let Some(terminal) = &mut self.terminal else { return };
-        // A holder without a record is discarded.
-        let can_record = self.task.is_live() && self.task.can_write_optional_record();
-        let runtime_dir = self.task.dir().endpoint_dir();
-        let Some(runtime_dir) = runtime_dir.ok().filter(|_| can_record) else {
-            terminal.forget_ended_holder();
+        if !terminal.is_replacement_due(now) || !self.task.is_live() {
             return;
-        };
-        if let Some(opened) = terminal.replace_ended_holder(runtime_dir) {
-            self.record(vec![opened]);
-            self.release_recorded_holder();
+        }
+        let can_record = self.task.can_write_optional_record();
+        let runtime_dir = self.task.dir().endpoint_dir().ok().filter(|_| can_record);
+        match runtime_dir.and_then(|runtime_dir| terminal.replace_holder(runtime_dir)) {
+            Some(opened) => {
+                self.record(vec![opened]);
+                self.release_recorded_holder();
+            }
+            None => terminal.postpone_replacement(now),
         }
     }
 
