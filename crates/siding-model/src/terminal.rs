@@ -6,6 +6,7 @@
 //! expects as input ([`TerminalInput`]), and the lease that excludes an agent while a person types
 //! ([`TerminalLease`]). The shim and siding-core read and write the pseudoterminal.
 
+mod alternate_screen;
 mod detach;
 mod event;
 mod facts;
@@ -22,6 +23,7 @@ pub(crate) mod sequence;
 mod size;
 mod suspend_key;
 
+pub(crate) use alternate_screen::ALTERNATE_SCREEN_MODES;
 pub use detach::{DetachInput, DetachKeys};
 pub use event::{TerminalEvent, TerminalResize, TerminalState};
 pub use facts::{TerminalFacts, TerminalUser};

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::terminal::ALTERNATE_SCREEN_MODES;
 use crate::terminal::sequence::{Sequence, SequenceParser};
 
 /// The private modes (DECSET) of a terminal that are restored, with their usual state: application
@@ -29,8 +30,6 @@ const RESTORED_MODES: [(u16, bool); 17] = [
     (1049, false),
     (2004, false),
 ];
-/// The modes of [`RESTORED_MODES`] that show the alternate screen.
-const ALTERNATE_SCREEN_MODES: [u16; 3] = [47, 1047, 1049];
 /// The last bytes of the control sequences that move the cursor to another row or erase text.
 const MOVING_SEQUENCES: &[u8] = b"ABEFHJKLMSTdf";
 

@@ -141,6 +141,16 @@ impl OutputPump {
         }
     }
 
+    /// Returns whether the task's terminal shows the alternate screen; false without a terminal.
+    pub(crate) fn is_alternate_screen(&self) -> bool {
+        match self {
+            Self::Fifo(fifo) => {
+                fifo.terminal.as_ref().is_some_and(|terminal| terminal.is_alternate_screen())
+            }
+            Self::Adopted(_) => false,
+        }
+    }
+
     /// Adds the FIFO of the standard error, which is separate from that of the output.
     pub(crate) fn set_stderr(&mut self, stderr: StderrFifo) {
         match self {

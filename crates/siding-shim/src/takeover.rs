@@ -148,7 +148,10 @@ fn take_over(
     };
     if let Some(terminal) = &terminal {
         let times = OutputTimesWriter::resume(dir).ok();
-        output.set_terminal(terminal.output(times).map_err(failed_to("duplicate the terminal"))?);
+        let mut terminal = terminal.output(times).map_err(failed_to("duplicate the terminal"))?;
+        // After a failed read, the terminal seems to show the primary screen until the next switch.
+        let _best_effort = terminal.scan_stored(&dirs.dir);
+        output.set_terminal(terminal);
     }
     let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
     // The socket is created before the record: a client that reads in the journal which shim

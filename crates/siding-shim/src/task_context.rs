@@ -10,7 +10,6 @@ use siding_model::limits::ProcessUsage;
 use siding_model::process::LeaderRef;
 use siding_model::terminal::TerminalInput;
 use siding_model::text;
-use siding_terminal::{TerminalHistory, TerminalReplay};
 
 use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
@@ -86,19 +85,8 @@ impl<'t> TaskContext<'t> {
         let input =
             TerminalInput { echo: modes.echoes, canonical: modes.is_canonical, reader: None };
         // Programs that read whole lines do not use the alternate screen.
-        let is_alternate_screen = !modes.is_canonical && self.shows_alternate_screen();
+        let is_alternate_screen = !modes.is_canonical && self.output.is_alternate_screen();
         tail.with_terminal(input, is_alternate_screen)
-    }
-
-    /// Returns whether the terminal shows the alternate screen. The screen is computed from the
-    /// output each time, because a copy in memory would cost every idle task more than all its
-    /// other state. A sample of a silent task is rare.
-    #[inline(never)]
-    fn shows_alternate_screen(&self) -> bool {
-        let Some(terminal) = &self.state.terminal else { return false };
-        let history = TerminalHistory::from(terminal);
-        TerminalReplay::open(self.dir, &history, None, false)
-            .is_ok_and(|replay| replay.screen().is_alternate())
     }
 
     fn live_leader(&self) -> Option<i32> {

@@ -1,9 +1,11 @@
-//! The output of a task's terminal on its way into the output FIFO, and the queries in it.
+//! The output of a task's terminal on its way into the output FIFO, the queries in it, and the
+//! screen that it has chosen.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use siding_core::output::OutputTimesWriter;
+use siding_core::output::{OutputTimesWriter, RawChunks};
+use siding_core::store::TaskDir;
 use siding_core::sys::inspect_process::FdTarget;
 use siding_core::sys::pty::{self, EchoModes};
 use siding_core::sys::{clock, file, pipe};
@@ -18,6 +20,9 @@ const COPY_BYTES: usize = 4096;
 /// Maximum number of queries that are answered together. A program waits for the reply to its
 /// query, so a larger number is not a set of queries, but for example the content of a file.
 const MAX_QUERIES: usize = 16;
+/// Maximum number of stored bytes that a takeover scans, so that a long output does not delay it.
+/// If the screen was chosen before these bytes, it counts as the primary one until the next switch.
+const MAX_RESCANNED_BYTES: u64 = 16 << 20;
 
 /// The master of a task's terminal, from which the output is moved into the output FIFO.
 #[derive(Debug)]
@@ -43,6 +48,25 @@ impl TerminalOutput {
     ) -> Self {
         let (scanner, queries) = (QueryScanner::default(), Vec::new());
         Self { master, slave, is_hung_up: false, scanner, queries, times }
+    }
+
+    /// Continues after the output that an earlier shim has stored: finds out which screen its end
+    /// has chosen. The queries in it are not answered, because their programs have stopped waiting.
+    pub(crate) fn scan_stored(&mut self, dir: &TaskDir) -> io::Result<()> {
+        let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(()) };
+        let end = chunks.written_bytes()?;
+        let mut from = end.saturating_sub(MAX_RESCANNED_BYTES);
+        let mut piece = Vec::new();
+        while chunks.read_after_gaps(&mut from, end, &mut piece)? {
+            self.scanner.scan(&piece, from, &mut |_, _| {});
+            from += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the terminal shows the alternate screen.
+    pub(crate) const fn is_alternate_screen(&self) -> bool {
+        self.scanner.is_alternate_screen()
     }
 
     /// Returns the descriptor to poll for output; `None` if no further output is possible.
@@ -93,7 +117,8 @@ impl TerminalOutput {
         }
     }
 
-    /// Searches stored output, which begins at the offset `from`, for queries.
+    /// Searches stored output, which begins at the offset `from`, for queries and for switches
+    /// between the screens.
     pub(crate) fn scan(&mut self, from: u64, bytes: &[u8]) {
         let queries = &mut self.queries;
         self.scanner.scan(bytes, from, &mut |query, offset| {
@@ -122,4 +147,49 @@ impl TerminalOutput {
 fn is_hang_up(error: &io::Error) -> bool {
     const EIO: i32 = 5;
     error.raw_os_error() == Some(EIO)
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_core::store::task_files::OUTPUT_FILE;
+
+    use super::*;
+
+    /// Returns the output of a terminal that continues after a task's stored output.
+    fn continue_after(stored: &[u8]) -> TerminalOutput {
+        let temporary = tempfile::tempdir().expect("a directory");
+        std::fs::write(temporary.path().join(OUTPUT_FILE), stored).expect("own directory");
+        let fd = file::open_directory(temporary.path()).expect("it exists");
+        let dir = TaskDir::from_fd("b-4k7q0n2m8x5t".parse().expect("an id"), fd, None);
+        let mut output = TerminalOutput::new(file::open_null().expect("it exists"), None, None);
+        output.scan_stored(&dir).expect("own directory");
+        output
+    }
+
+    #[test]
+    fn a_takeover_finds_the_screen_in_the_stored_output() {
+        assert!(!continue_after(b"").is_alternate_screen());
+        assert!(!continue_after(b"\x1b[?1049hfull\x1b[?1049l$ ").is_alternate_screen());
+        let mut output = continue_after(b"$ \x1b[6n\x1b[?1049hfull");
+        assert!(output.is_alternate_screen());
+        assert!(output.take_queries().is_empty(), "the program does not wait for the reply");
+        output.scan(17, b"\x1b[?1049l");
+        assert!(!output.is_alternate_screen());
+    }
+
+    #[test]
+    fn a_sequence_may_be_split_by_a_takeover() {
+        let mut output = continue_after(b"$ \x1b[?10");
+        output.scan(7, b"49h");
+        assert!(output.is_alternate_screen());
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_output_is_scanned() {
+        let text = vec![b'x'; usize::try_from(MAX_RESCANNED_BYTES).expect("it fits")];
+        let before = [b"\x1b[?1049h", text.as_slice()].concat();
+        assert!(!continue_after(&before).is_alternate_screen());
+        let within = [&text[8..], b"\x1b[?1049h"].concat();
+        assert!(continue_after(&within).is_alternate_screen());
+    }
 }

@@ -55,6 +55,45 @@ impl TerminalReplay {
         Ok(replay)
     }
 
+    /// Computes the screen of a running task after the output before `to` from at most `max_bytes`
+    /// of it. Without a checkpoint so close to `to`, starts with a blank terminal, so that earlier
+    /// output which still has an effect is missing; [`Self::is_incomplete`] then returns true.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of reading the output. A task without output has a blank screen.
+    pub fn open_within(
+        dir: &TaskDir,
+        history: &TerminalHistory,
+        to: u64,
+        max_bytes: u64,
+    ) -> io::Result<Self> {
+        let start = to.saturating_sub(max_bytes);
+        let restored = Checkpoint::read(dir, history, to)
+            .and_then(|checkpoint| Self::from_checkpoint(checkpoint, history))
+            .filter(|replay| replay.offset >= start);
+        let mut replay = match restored {
+            Some(replay) => replay,
+            None if start > 0 => Self::blank_at(history, start),
+            None => Self::new(history),
+        };
+        replay.advance(dir, history, Some(to), false)?;
+        Ok(replay)
+    }
+
+    /// Returns a replay that starts with a blank terminal after output that it does not interpret.
+    fn blank_at(history: &TerminalHistory, offset: u64) -> Self {
+        let known = history.up_to(offset);
+        Self {
+            emulator: Emulator::new(known.size()),
+            offset,
+            is_incomplete: true,
+            applied_resizes: known.resizes.len(),
+            // No checkpoint is ever due: a reader of the whole output would continue from it.
+            checkpoint_offset: u64::MAX,
+        }
+    }
+
     fn new(history: &TerminalHistory) -> Self {
         Self {
             emulator: Emulator::new(history.initial),
@@ -129,8 +168,8 @@ impl TerminalReplay {
         self.offset
     }
 
-    /// Returns whether a part of the output before the offset is no longer stored. The screen was
-    /// then computed from the output after this part.
+    /// Returns whether a part of the output before the offset is no longer stored, or was left out
+    /// by [`Self::open_within`]. The screen was then computed from the output after this part.
     #[must_use]
     pub const fn is_incomplete(&self) -> bool {
         self.is_incomplete

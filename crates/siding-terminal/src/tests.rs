@@ -1,6 +1,7 @@
 //! Tests the emulator with random output, with recorded output, against a second emulator, and with
 //! real files.
 
+mod alternate_screen;
 mod corpus;
 mod differential;
 mod fuzz;

@@ -71,7 +71,8 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // The shim computes a screen only to answer a single question about it, and keeps none.
+        // The shim keeps no screen. It computes one only to answer a query for the position of the
+        // cursor.
         name: "siding-terminal",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: BANNED_IN_SHIM_AND_CORE,

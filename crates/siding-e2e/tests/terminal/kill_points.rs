@@ -132,6 +132,23 @@ fn output_before_an_unobserved_end_is_complete() {
     }
 }
 
+/// The next shim finds in the stored output which screen the program has chosen, so an idle
+/// full-screen program still asks for nothing.
+#[test]
+fn a_full_screen_program_is_recognized_after_a_kill_of_the_shim() {
+    let sandbox = sandbox();
+    let task =
+        TerminalTask::start(&sandbox, "stty raw -echo; printf '\\033[?1049hPassword: '; exec cat");
+    task.wait_for_output("Password: ");
+    task.wait_for("input");
+    task.replace_shim();
+    let view = sandbox.siding(&["why", "--json", &task.id]).run().expect_code(0).json();
+    let found = (&view["verdict"], &view["awaited_input"]);
+    assert_eq!(found, (&json!("quiet"), &json!("keys")), "{view}");
+    let _stopped = task.stop(&["--grace", "0s"]);
+    task.expect_closed();
+}
+
 /// A holder whose output can no longer be stored exits.
 #[test]
 fn the_holder_of_a_removed_task_ends() {

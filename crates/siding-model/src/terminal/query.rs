@@ -12,6 +12,7 @@ use colors::{background_color, foreground_color, palette_color};
 pub use filter::QueryFilter;
 
 use super::TerminalSize;
+use super::alternate_screen::find_screen_switch;
 use super::sequence::{ESC, Sequence, SequenceParser, StringKind, StringTerminator};
 
 /// A query that a program has sent to its terminal.
@@ -158,14 +159,23 @@ impl TerminalQuery {
     }
 }
 
-/// A scanner that finds queries in the output of a task, whose bytes may be split anywhere. It
-/// stores at most 48 bytes of an incomplete query, and nothing else of the output.
+/// A scanner that finds queries in the output of a task, whose bytes may be split anywhere, and
+/// tracks which screen the output has chosen. It stores at most 48 bytes of an incomplete sequence,
+/// and nothing else of the output.
 #[derive(Debug, Clone, Default)]
 pub struct QueryScanner {
     parser: SequenceParser,
+    is_alternate_screen: bool,
 }
 
 impl QueryScanner {
+    /// Returns whether the terminal shows the alternate screen after the scanned output, as for an
+    /// editor or a pager.
+    #[must_use]
+    pub const fn is_alternate_screen(&self) -> bool {
+        self.is_alternate_screen
+    }
+
     /// Scans the next bytes of the output. The first byte has the offset `base`. Calls
     /// `on_query` with each query that these bytes complete, and with the offset after its last
     /// byte.
@@ -181,6 +191,8 @@ impl QueryScanner {
             index += 1;
             if let Some(sequence) = self.parser.step(byte) {
                 let end = base.saturating_add(index as u64);
+                let switch = find_screen_switch(sequence);
+                self.is_alternate_screen = switch.unwrap_or(self.is_alternate_screen);
                 visit_queries(sequence, &mut |query| on_query(query, end));
             }
         }
@@ -286,7 +298,7 @@ fn visit_palette_queries<'c>(
 }
 
 /// Parses a decimal number that consists of digits only.
-fn parse_number(digits: &[u8]) -> Option<u16> {
+pub(super) fn parse_number(digits: &[u8]) -> Option<u16> {
     if digits.is_empty() {
         return None;
     }

@@ -27,8 +27,8 @@ pub(crate) struct SequenceParser {
     state: ParserState,
     /// The first bytes of the sequence, without its introducer.
     content: [u8; MAX_CONTENT_BYTES],
-    /// Number of used bytes of `content`.
-    content_len: usize,
+    /// Number of used bytes of `content`. One byte, so that a shim with a terminal stays small.
+    content_len: u8,
     /// Whether the sequence is longer than `content`.
     is_cut: bool,
 }
@@ -200,7 +200,7 @@ impl SequenceParser {
     }
 
     fn push(&mut self, byte: u8) {
-        match self.content.get_mut(self.content_len) {
+        match self.content.get_mut(usize::from(self.content_len)) {
             Some(free) => {
                 *free = byte;
                 self.content_len += 1;
@@ -210,7 +210,7 @@ impl SequenceParser {
     }
 
     fn stored(&self) -> &[u8] {
-        &self.content[..self.content_len]
+        &self.content[..usize::from(self.content_len)]
     }
 }
 

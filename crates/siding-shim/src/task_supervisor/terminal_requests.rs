@@ -28,6 +28,11 @@ const NO_TERMINAL: &str = "it has no terminal; `siding run --pty` starts a comma
 /// The reason for refusing a secret.
 const NO_SECRET: &str = "it does not ask for a secret any more, so nothing was typed";
 
+/// Maximum number of bytes of the output that are interpreted to find the position of the cursor.
+/// It limits the time in which the shim does nothing else. The position is wrong only if output
+/// before these bytes, without which it cannot be computed, still has an effect.
+const MAX_INTERPRETED_BYTES: u64 = 1 << 20;
+
 /// A request of a client to write to the terminal.
 #[derive(Debug)]
 pub(super) struct TerminalWrite {
@@ -286,11 +291,12 @@ impl TaskSupervisor {
         let (Some(terminal), Some(state)) = (terminal, &self.task.state().terminal) else {
             return;
         };
+        let mut replay = None;
         for (query, offset) in queries {
             let reply = match query.reply(state.size()) {
                 QueryReply::Bytes(bytes) => bytes,
                 QueryReply::CursorPosition { private } => {
-                    match cursor_at(self.task.dir(), state, offset) {
+                    match cursor_at(self.task.dir(), state, offset, &mut replay) {
                         Ok((column, row)) => format_cursor_position(column, row, private),
                         // A program that gets no reply continues after a timeout.
                         Err(_) => continue,
@@ -305,12 +311,25 @@ impl TaskSupervisor {
 }
 
 /// Returns the position of the cursor after the output before `offset`, counted from 0. The screen
-/// is computed from the output each time, because a copy in memory would cost every idle task more
-/// than all its other state.
+/// is computed from the output, because a copy in memory would cost every idle task more than all
+/// its other state. `replay` is that of an earlier query in the same output, if there is one.
 #[inline(never)]
-fn cursor_at(dir: &TaskDir, state: &TerminalState, offset: u64) -> io::Result<(u16, u16)> {
+fn cursor_at(
+    dir: &TaskDir,
+    state: &TerminalState,
+    offset: u64,
+    replay: &mut Option<TerminalReplay>,
+) -> io::Result<(u16, u16)> {
     let history = TerminalHistory::from(state);
-    let cursor = TerminalReplay::open(dir, &history, Some(offset), false)?.screen().cursor();
+    let present = match replay.take() {
+        Some(mut earlier) => {
+            earlier.advance(dir, &history, Some(offset), false)?;
+            earlier
+        }
+        None => TerminalReplay::open_within(dir, &history, offset, MAX_INTERPRETED_BYTES)?,
+    };
+    let cursor = present.screen().cursor();
+    *replay = Some(present);
     Ok((cursor.column, cursor.row))
 }
 

@@ -126,6 +126,38 @@ fn released_output_makes_the_screen_incomplete() {
 }
 
 #[test]
+fn a_bounded_replay_interprets_only_the_end_of_the_output() {
+    const MAX_BYTES: u64 = 64 << 10;
+    let output = lines(150_000);
+    let to = output.len() as u64;
+    let mut fixture = ReplayFixture::new(&output);
+    let open = |fixture: &ReplayFixture, to: u64| {
+        TerminalReplay::open_within(&fixture.dir, &fixture.history, to, MAX_BYTES).unwrap()
+    };
+    let bounded = open(&fixture, to);
+    assert!(bounded.is_incomplete());
+    assert_eq!(bounded.offset(), to);
+    assert!(!fixture.cache().exists(), "the screen of a part is no checkpoint");
+    assert!(!open(&fixture, MAX_BYTES).is_incomplete(), "a short output is interpreted whole");
+
+    let whole = fixture.open(None);
+    let shown = |replay: &TerminalReplay| {
+        let screen = replay.screen();
+        (screen.rows().map(str::to_owned).collect::<Vec<_>>(), screen.cursor())
+    };
+    assert_eq!(shown(&bounded), shown(&whole));
+    assert!(fixture.cache().exists());
+    let continued = open(&fixture, to);
+    assert!(!continued.is_incomplete(), "the checkpoint is near the end");
+    assert_eq!(continued.screen(), whole.screen());
+
+    fixture.history.resizes.push((100, TerminalSize { columns: 4, rows: 2 }));
+    let resized = open(&fixture, to);
+    assert!(resized.is_incomplete(), "the checkpoint has another size");
+    assert_eq!(resized.screen().rows().collect::<Vec<_>>(), ["é", ""]);
+}
+
+#[test]
 fn siding_s_own_line_is_not_part_of_the_screen() {
     let fixture = ReplayFixture::new(b"$ \n[siding] stopped at the deadline\n");
     let ended = TerminalReplay::open(&fixture.dir, &fixture.history, None, true).unwrap();

@@ -159,6 +159,54 @@ fn offsets_count_from_the_offset_of_the_first_byte() {
     assert_eq!(ends, [1004, 1008]);
 }
 
+/// Returns whether the alternate screen is shown after `output`, which arrives in pieces of these
+/// lengths.
+fn shows_alternate_screen(output: &[u8], cuts: &[usize]) -> bool {
+    let mut scanner = QueryScanner::default();
+    for piece in pieces(output, cuts) {
+        scanner.scan(piece, 0, &mut |_, _| {});
+    }
+    scanner.is_alternate_screen()
+}
+
+#[test]
+fn the_last_switch_determines_the_screen() {
+    for (output, is_alternate) in [
+        (&b""[..], false),
+        (b"text", false),
+        (b"\x1b[?1049h", true),
+        (b"\x1b[?1047h", true),
+        (b"\x1b[?47h", true),
+        (b"\x1b[?1049h\x1b[?1049l", false),
+        // The three modes are names of the same screen.
+        (b"\x1b[?1049h\x1b[?47l", false),
+        (b"\x1b[?47h\x1b[?1049h\x1b[?1047l", false),
+        (b"\x1b[?25;1049;2004h", true),
+        (b"\x1b[?1049:1h", true),
+        (b"\x1b[?1049h\x1bc", false),
+        // A soft reset keeps the screen.
+        (b"\x1b[?1049h\x1b[!p", true),
+        (b"\x1b[?1049h\x1b(c\x1b[c", true),
+        // Sequences that only resemble a switch.
+        (b"\x1b[1049h", false),
+        (b"[?1049h", false),
+        (b"\x1b[?1048h", false),
+        (b"\x1b[?66585h", false),
+        (b"\x1b[>1049h", false),
+        (b"\x1b[?1049$p", false),
+        (b"\x1b[?1049 h", false),
+        (b"\x1b[?1049;?47h", false),
+        (b"\x1b[?10\x1849h", false),
+        (b"\x1b[?1049\x1b[?25h", false),
+        (b"\x1b]0;[?1049h\x07", false),
+    ] {
+        let shown = String::from_utf8_lossy(output);
+        assert_eq!(shows_alternate_screen(output, &[]), is_alternate, "{shown:?}");
+        let bytes = vec![1; output.len()];
+        assert_eq!(shows_alternate_screen(output, &bytes), is_alternate, "{shown:?} in bytes");
+    }
+}
+
 #[test]
 fn a_scanner_is_small() {
     assert!(size_of::<QueryScanner>() <= 64, "{}", size_of::<QueryScanner>());
@@ -224,6 +272,8 @@ proptest! {
     ) {
         prop_assert_eq!(scan_pieces(&output, &cuts), scan_pieces(&output, &[]));
         prop_assert_eq!(filter_pieces(&output, &cuts), filter_pieces(&output, &[]));
+        let whole = shows_alternate_screen(&output, &[]);
+        prop_assert_eq!(shows_alternate_screen(&output, &cuts), whole);
     }
 
     #[test]
