@@ -26,7 +26,7 @@ pub(crate) struct WebContext {
     pub(crate) control: bool,
     /// Whether a person has started the server, so that a signed-in browser is that person's.
     pub(crate) is_person: bool,
-    /// The pages that type into terminals.
+    /// The pages on which persons type into terminals.
     pub(crate) typing: TypingPages,
     /// The settings in effect when the server was started.
     pub(crate) settings: Settings,

@@ -195,12 +195,7 @@ fn act_paths() -> Value {
             "types keys, in the spelling of `siding keys`, into the task's terminal; with `literal` \
              every word is text; with the token they are an agent's keys, which are refused (409) \
              while a person has the terminal or a program asks for a secret",
-            &json!({ "keys": "array", "literal": "boolean", "page": "string" }),
-            Object,
-        ),
-        "/api/v1/tasks/{id}/return": act(
-            "gives the terminal back that a page with this name has taken by typing",
-            &json!({ "page": "string" }),
+            &json!({ "keys": "array", "literal": "boolean" }),
             Object,
         ),
         "/api/v1/notices/acknowledge": act(
@@ -290,7 +285,6 @@ mod tests {
             Route::Act(id, Act::Input),
             Route::Act(id, Act::Release),
             Route::Terminal(id, TerminalAct::Keys),
-            Route::Terminal(id, TerminalAct::Return),
             Route::Acknowledge,
         ]
     }
@@ -299,8 +293,9 @@ mod tests {
     /// reminder to add the route to the list above.
     const fn is_for_programs(route: Route<'_>) -> bool {
         match route {
-            // Only a person may answer with a secret, and a person uses a browser.
-            Route::Terminal(_, TerminalAct::Answer)
+            // Only a person may answer with a secret or has a terminal to give back, and a person
+            // uses a browser.
+            Route::Terminal(_, TerminalAct::Answer | TerminalAct::Return)
             | Route::Page(_)
             | Route::NamedTask(_)
             | Route::Asset(_)
@@ -316,7 +311,7 @@ mod tests {
             | Route::Metrics
             | Route::Stream(StreamRoute::Tasks)
             | Route::Act(_, Act::Stop | Act::Extend | Act::Input | Act::Release)
-            | Route::Terminal(_, TerminalAct::Keys | TerminalAct::Return)
+            | Route::Terminal(_, TerminalAct::Keys)
             | Route::Acknowledge => true,
         }
     }

@@ -1,9 +1,11 @@
 //! Typing into the terminals of tasks. The lease of a terminal belongs to connections with its
-//! shim, so each page that types has such a connection, on a thread of its own. The connection ends
-//! when the page releases the terminal or has not typed for the `attach_idle` of the task.
+//! shim, so each page on which a person types has such a connection, on a thread of its own. The
+//! connection ends when the page releases the terminal or has not typed for the `attach_idle` of
+//! the task.
 //!
 //! A browser types as a person if a person has started the server. A program with the token types as
 //! an agent, whose keys are refused while a person has the terminal or a program asks for a secret.
+//! An agent has no lease, so its connection ends with the request.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -24,7 +26,8 @@ use crate::response::json;
 use crate::route::TerminalAct;
 use crate::typing_pages::{TypingPage, TypingRequest};
 
-/// Maximum number of pages that type at the same time.
+/// Maximum number of pages on which persons type at the same time. Agents have no pages, so they
+/// cannot use up this number.
 const MAX_TYPING_PAGES: usize = 32;
 /// Maximum length of the name of a page.
 const MAX_PAGE_NAME_BYTES: usize = 32;
@@ -83,12 +86,24 @@ fn type_keys(
     let fields =
         BodyFields::parse(body, &["keys", "literal", "page"]).map_err(ActError::bad_request)?;
     let keys = parse_keys(&fields).map_err(ActError::bad_request)?;
-    let page = parse_page(&fields, id, user).map_err(ActError::bad_request)?;
+    let page = parse_page(&fields, id).map_err(ActError::bad_request)?;
+    if user == TerminalUser::Agent {
+        return Ok(type_as_agent(context, id, &keys)?);
+    }
     let typed = send_keys(context, &page, keys)?;
     let typed = typed.recv().map_err(|_| {
         ActError::conflict("the server failed, so the keys may not have been typed")
     })?;
     typed.map_err(ActError::from)
+}
+
+fn type_as_agent(
+    context: &WebContext,
+    id: TaskId,
+    keys: &[KeyInput],
+) -> Result<(), LiveTerminalError> {
+    let (root, program) = (&context.root, context.program);
+    LiveTerminal::open(root, program, id, TerminalUser::Agent, REQUESTER)?.type_keys(keys, None)
 }
 
 /// Returns the keys in a body.
@@ -115,14 +130,14 @@ fn parse_nearest_key(word: &str) -> Result<KeyInput, KeyError> {
     }
 }
 
-fn parse_page(fields: &BodyFields, task: TaskId, user: TerminalUser) -> Result<TypingPage, String> {
+fn parse_page(fields: &BodyFields, task: TaskId) -> Result<TypingPage, String> {
     let name = fields.text("page")?.unwrap_or_default();
     if name.len() > MAX_PAGE_NAME_BYTES || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(format!(
             "`page` must have at most {MAX_PAGE_NAME_BYTES} letters and digits of ASCII"
         ));
     }
-    Ok(TypingPage { task, name: name.to_owned(), is_person: user == TerminalUser::Person })
+    Ok(TypingPage { task, name: name.to_owned() })
 }
 
 /// Passes keys to the thread of a page, which is started first if the page has none. Returns the
@@ -188,8 +203,7 @@ fn type_on_connection<'c>(
     let terminal = match connection {
         Some(terminal) => terminal,
         none => {
-            let user = if page.is_person { TerminalUser::Person } else { TerminalUser::Agent };
-            let (root, program) = (&context.root, context.program);
+            let (root, program, user) = (&context.root, context.program, TerminalUser::Person);
             none.insert(LiveTerminal::open(root, program, page.task, user, REQUESTER)?)
         }
     };
@@ -238,9 +252,11 @@ fn return_terminal(
     body: &[u8],
 ) -> Result<(), ActError> {
     let fields = BodyFields::parse(body, &["page"]).map_err(ActError::bad_request)?;
-    let page = parse_page(&fields, id, user).map_err(ActError::bad_request)?;
-    // The thread of the page types the keys that it has received, and ends.
-    context.typing.lock().remove(&page);
+    let page = parse_page(&fields, id).map_err(ActError::bad_request)?;
+    if user == TerminalUser::Person {
+        // The thread of the page types the keys that it has received, and ends.
+        context.typing.lock().remove(&page);
+    }
     Ok(())
 }
 
@@ -255,7 +271,7 @@ mod tests {
     fn parse(body: &str) -> Result<Vec<String>, String> {
         let fields = BodyFields::parse(body.as_bytes(), &["keys", "literal", "page"])?;
         let keys = parse_keys(&fields)?;
-        parse_page(&fields, ID.parse().expect("an id"), TerminalUser::Person)?;
+        parse_page(&fields, ID.parse().expect("an id"))?;
         let bytes = |key: KeyInput| key.encode(InputModes::default()).expect("bytes");
         Ok(keys.into_iter().map(|key| bytes(key).escape_ascii().to_string()).collect())
     }

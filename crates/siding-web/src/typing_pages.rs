@@ -1,4 +1,4 @@
-//! The pages that type into terminals, each with the channel to the thread that types.
+//! The pages on which persons type into terminals, each with the channel to the thread that types.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -12,13 +12,12 @@ use siding_terminal::LiveTerminalError;
 #[derive(Debug, Default)]
 pub(crate) struct TypingPages(Mutex<HashMap<TypingPage, Sender<TypingRequest>>>);
 
-/// A page that types.
+/// A page on which a person types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TypingPage {
     pub(crate) task: TaskId,
-    /// The name that the page has chosen; empty for a program.
+    /// The name that the page has chosen; may be empty.
     pub(crate) name: String,
-    pub(crate) is_person: bool,
 }
 
 /// Keys that a page types.

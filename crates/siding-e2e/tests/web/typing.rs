@@ -16,6 +16,8 @@ const ANSWER: &str = "echo up; while read -r line; do echo \"got:$line\"; done";
 /// Asks for a secret without echo, prints its length, and asks again.
 const ASK: &str = "read -s -p 'PIN: ' pin; echo; echo \"length=${#pin}\"; unset pin; \
                    read -p 'go on? ' _";
+/// More than the number of pages that can type at the same time.
+const MANY_PAGES: usize = 40;
 /// The text that the person types, which occurs nowhere else on the machine.
 const SECRET: &str = "hunter2-Zq7-page";
 
@@ -259,6 +261,22 @@ fn a_server_without_a_person_types_as_an_agent() {
     assert!(reply.text().contains("asks for a secret"), "{}", reply.text());
     assert!(!server.get(&format!("/tasks/{id}/screen")).text().contains("\"secret\""));
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run();
+}
+
+/// Agents have no pages, so they cannot use up those of persons.
+#[test]
+fn a_program_does_not_keep_a_person_from_typing() {
+    let sandbox = sandbox();
+    let test = TypingTest::start(&sandbox, ANSWER, "up");
+    for number in 0..MANY_PAGES {
+        let body = json!({ "keys": ["C-u"], "page": format!("p{number}") });
+        let reply = test.server.post(&test.path("keys"), &body);
+        assert_eq!(reply.status, 200, "{number}: {}", reply.text());
+    }
+    test.type_keys("a", &["hello", "Enter"]);
+    test.wait_for_output("got:hello");
+    test.expect_agent_refused();
+    test.stop();
 }
 
 #[test]
