@@ -70,7 +70,8 @@ function setUp(controls) {
   const start = find("[data-type-start]");
   const area = find("[data-type-area]");
   const field = find("textarea");
-  const form = find("[data-secret]");
+  const secretPart = find("[data-secret]");
+  // There is no field if the network could read the secret.
   const secret = find("#secret");
   const task = controls.dataset.typing;
   const path = `/api/v1/tasks/${task}`;
@@ -84,8 +85,9 @@ function setUp(controls) {
     const input = document.querySelector("pre.screen")?.dataset.input;
     if (!input) area.hidden = true;
     start.hidden = !input || !area.hidden;
-    if (input !== "secret") secret.value = "";
-    form.hidden = input !== "secret";
+    const isSecret = input === "secret";
+    if (secret && !isSecret) secret.value = "";
+    secretPart.hidden = !isSecret;
   };
 
   let isLoading = false;
@@ -166,7 +168,7 @@ function setUp(controls) {
     if (text) type([text], true, false);
   });
 
-  form.addEventListener("submit", async (event) => {
+  secretPart.addEventListener("submit", async (event) => {
     event.preventDefault();
     const body = { secret: secret.value };
     secret.value = "";

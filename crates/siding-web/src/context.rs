@@ -1,6 +1,7 @@
 //! The state that the handlers of requests share.
 
 use std::ffi::CStr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use siding_core::store::{StateDir, TaskDir};
@@ -26,6 +27,8 @@ pub(crate) struct WebContext {
     pub(crate) control: bool,
     /// Whether a person has started the server, so that a signed-in browser is that person's.
     pub(crate) is_person: bool,
+    /// The address on which the server listens.
+    pub(crate) address: SocketAddr,
     /// The pages on which persons type into terminals.
     pub(crate) typing: TypingPages,
     /// The settings in effect when the server was started.
@@ -44,6 +47,12 @@ impl WebContext {
             Some(Credential::Cookie) if self.is_person => TerminalUser::Person,
             Some(Credential::Cookie | Credential::Token) | None => TerminalUser::Agent,
         }
+    }
+
+    /// Returns whether a browser may send a secret. Without TLS, only the loopback interface keeps
+    /// it from the network; a proxy with TLS connects to a loopback address.
+    pub(crate) const fn accepts_secrets(&self) -> bool {
+        self.address.ip().is_loopback()
     }
 
     /// Opens a task to read its output. Returns the directory, and the number of bytes at the

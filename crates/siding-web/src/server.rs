@@ -145,6 +145,7 @@ pub fn serve(
             root,
             control: options.control,
             is_person: options.is_person,
+            address: http.address(),
             typing: TypingPages::default(),
             settings: options.settings,
             program: options.program,

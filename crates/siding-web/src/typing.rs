@@ -225,6 +225,13 @@ fn answer_secret(
     user: TerminalUser,
     body: &[u8],
 ) -> Result<(), ActError> {
+    if !context.accepts_secrets() {
+        return Err(ActError::forbidden(format!(
+            "this server listens on {}, so the secret could be read on the network; use `siding \
+             answer {id}`, or start `siding web` at a loopback address",
+            context.address
+        )));
+    }
     if user != TerminalUser::Person {
         let reason = format!(
             "only a person may answer with a secret: in a browser, if a person has started \

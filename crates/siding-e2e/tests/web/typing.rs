@@ -42,8 +42,14 @@ impl<'s> TypingTest<'s> {
     /// Starts the server for a task with a terminal, and waits until the task has printed `part`.
     #[track_caller]
     fn start_for(sandbox: &'s Sandbox, id: String, part: &str) -> Self {
+        Self::start_with(sandbox, id, part, &["--control"])
+    }
+
+    /// Like [`Self::start_for`], with these arguments of the server.
+    #[track_caller]
+    fn start_with(sandbox: &'s Sandbox, id: String, part: &str, args: &[&str]) -> Self {
         let mut terminal = Terminal::new(200, 24);
-        let server = WebServer::start_at(&mut terminal, sandbox, &["--control"]);
+        let server = WebServer::start_at(&mut terminal, sandbox, args);
         let cookie = server.sign_in();
         let test = Self { sandbox, server, cookie, id, _terminal: terminal };
         test.wait_for_output(part);
@@ -276,6 +282,24 @@ fn a_program_does_not_keep_a_person_from_typing() {
     test.type_keys("a", &["hello", "Enter"]);
     test.wait_for_output("got:hello");
     test.expect_agent_refused();
+    test.stop();
+}
+
+/// Without TLS, other machines could read a secret on its way to a server that they can reach.
+#[test]
+fn a_secret_is_answered_only_at_a_loopback_address() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep", "--pty", "--size", "80x24"], ASK);
+    let args = ["--control", "--allow-remote", "--addr", "0.0.0.0:0"];
+    let test = TypingTest::start_with(&sandbox, id, "PIN: ", &args);
+    let page = test.server.get(&format!("/tasks/{}", test.id)).text();
+    assert!(!page.contains("id=\"secret\""), "{page}");
+    assert!(page.contains("Do not type a secret on this page"), "{page}");
+    assert!(page.contains(&format!("siding answer {}", test.id)), "{page}");
+    let reply = test.post("answer", &json!({ "secret": SECRET }));
+    assert_eq!(reply.status, 403, "{}", reply.text());
+    assert!(reply.text().contains(&format!("siding answer {}", test.id)), "{}", reply.text());
+    assert!(reply.text().contains("0.0.0.0"), "{}", reply.text());
     test.stop();
 }
 

@@ -75,14 +75,30 @@ pub(super) fn typing_controls(context: &WebContext, task: &LiveTask) -> Markup {
                     button type="button" data-type-stop { "Stop typing" }
                     p.hint #type-help { "Every key goes to the terminal, also Tab and Escape. Ctrl+Escape stops typing, and agents can type again." }
                 }
-                // The field has no name, so that no form can send its value.
-                form data-secret autocomplete="off" hidden {
-                    label for="secret" { "Secret" }
-                    input #secret type="password" autocomplete="off" aria-describedby="secret-help";
-                    button type="submit" { "Answer" }
-                    p.hint #secret-help { "The program hides what is typed. siding neither shows nor stores it." }
-                }
+                (secret_part(context, id))
                 p role="status" data-type-status {}
+            }
+        }
+    }
+}
+
+/// Returns what the page shows while a program hides what is typed: a field for the secret, or why
+/// there is none.
+fn secret_part(context: &WebContext, id: TaskId) -> Markup {
+    html! {
+        @if context.accepts_secrets() {
+            // The field has no name, so that no form can send its value.
+            form data-secret autocomplete="off" hidden {
+                label for="secret" { "Secret" }
+                input #secret type="password" autocomplete="off" aria-describedby="secret-help";
+                button type="submit" { "Answer" }
+                p.hint #secret-help { "The program hides what is typed. siding neither shows nor stores it." }
+            }
+        } @else {
+            p.hint data-secret hidden {
+                "The program hides what is typed. Do not type a secret on this page: the server listens on "
+                (context.address.to_string()) ", so the network could read it. "
+                code { "siding answer " (id) } " asks for the secret at your terminal."
             }
         }
     }
