@@ -47,6 +47,12 @@ pub(crate) fn is_person_outside_tasks() -> bool {
     !is_in_task && is_person_by_settings()
 }
 
+/// Returns whether a person outside of any task reads standard output at a terminal. Otherwise a
+/// secret on standard output, such as a sign-in link, may be in a file that an agent reads.
+pub(crate) fn is_person_outside_tasks_at_stdout() -> bool {
+    io::stdout().is_terminal() && is_person_outside_tasks()
+}
+
 /// Returns whether a person reads standard output at a terminal. In a pipeline of a person, a
 /// program may read it.
 pub(crate) fn is_person_at_stdout() -> bool {

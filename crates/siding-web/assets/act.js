@@ -10,10 +10,10 @@ const TEXTS = {
   release: { question: "End the supervision? The process continues, and siding no longer stops it.", field: null },
 };
 
-export async function post(path, body) {
+export async function post(path, body, headers = {}) {
   const answer = await fetch(path, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
   const result = await answer.json().catch(() => ({}));

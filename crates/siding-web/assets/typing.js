@@ -2,6 +2,7 @@
 // is typed. Keys are sent in their order, and never twice. The size of the terminal stays.
 
 import { post, showSentence } from "./act.js";
+import { keyHeaders, readPageKey, storePageKey } from "./page-key.js";
 
 /** Names of keys, in the spelling of `siding keys`. */
 const KEY_NAMES = {
@@ -34,7 +35,8 @@ function makePageName() {
   return [...numbers].map((number) => number.toString(36)).join("");
 }
 
-/** Sends requests one after another. `report` shows an error, after which nothing more is sent. */
+/** Sends requests one after another. `report` shows an error, after which nothing more is sent.
+ * `sent` receives each answer, or null after an error. */
 function makeQueue(path, report, sent) {
   const waiting = [];
   let isSending = false;
@@ -42,14 +44,15 @@ function makeQueue(path, report, sent) {
     isSending = true;
     while (waiting.length > 0) {
       const { act, body } = waiting.shift();
+      let answer = null;
       try {
-        await post(`${path}/${act}`, body);
+        answer = await post(`${path}/${act}`, body, keyHeaders());
         report("");
       } catch (error) {
         waiting.length = 0;
         report(error.message);
       }
-      sent();
+      sent(answer);
     }
     isSending = false;
   };
@@ -73,6 +76,7 @@ function setUp(controls) {
   const secretPart = find("[data-secret]");
   // There is no field if the network could read the secret.
   const secret = find("#secret");
+  const agentHint = find("[data-agent-hint]");
   const task = controls.dataset.typing;
   const path = `/api/v1/tasks/${task}`;
   const page = makePageName();
@@ -85,9 +89,11 @@ function setUp(controls) {
     const input = document.querySelector("pre.screen")?.dataset.input;
     if (!input) area.hidden = true;
     start.hidden = !input || !area.hidden;
+    const isPerson = readPageKey() !== null;
     const isSecret = input === "secret";
     if (secret && !isSecret) secret.value = "";
-    secretPart.hidden = !isSecret;
+    secretPart.hidden = !isSecret || (secret !== null && !isPerson);
+    agentHint.hidden = !input || isPerson;
   };
 
   let isLoading = false;
@@ -114,7 +120,11 @@ function setUp(controls) {
     }
   };
 
-  const send = makeQueue(path, report, showScreen);
+  const send = makeQueue(path, report, (answer) => {
+    // The server does not know the stored key: it is of another server, or of a session that ended.
+    if (answer?.user === "agent") storePageKey(null);
+    showScreen();
+  });
   const type = (keys, literal, canJoin) => {
     hasTyped = true;
     send("keys", { keys, literal, page }, canJoin);
@@ -173,7 +183,7 @@ function setUp(controls) {
     const body = { secret: secret.value };
     secret.value = "";
     try {
-      await post(`${path}/answer`, body);
+      await post(`${path}/answer`, body, keyHeaders());
       report("typed; it was shown nowhere");
     } catch (error) {
       report(error.message);
@@ -187,7 +197,7 @@ function setUp(controls) {
     hasTyped = false;
     fetch(`${path}/return`, {
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...keyHeaders() },
       body: JSON.stringify({ page }),
       keepalive: true,
     });

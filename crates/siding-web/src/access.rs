@@ -20,8 +20,11 @@ pub(crate) enum RequestEffect {
 /// The proof that a request comes from the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credential {
-    /// The cookie of a signed-in browser. The browser adds it to requests that other pages cause.
+    /// The cookie of a signed-in browser. The browser adds it to requests that other pages cause,
+    /// and sends it to the servers at all ports of this host, each of which can use it.
     Cookie,
+    /// The cookie with the page key, which only pages of this server can read.
+    PageKey,
     /// The token in the header `Authorization`, which no page of another origin can set.
     Token,
 }
@@ -120,7 +123,7 @@ pub(crate) fn missing_credential(headers: &HeaderMap) -> Refusal {
     }
 }
 
-/// Checks a request that changes something or opens an event stream. With a cookie, the request
+/// Checks a request that changes something or opens an event stream. From a browser, the request
 /// must prove that a page of this server caused it. The body of a change must be JSON.
 pub(crate) fn check_effect(
     headers: &HeaderMap,
@@ -132,10 +135,12 @@ pub(crate) fn check_effect(
     let is_own_fetch = fetch_header(headers, "sec-fetch-site").as_deref() == Some("same-origin");
     match (effect, credential) {
         (RequestEffect::Read, _) => return Ok(()),
-        (RequestEffect::Stream, Credential::Cookie) if !has_origin && !is_own_fetch => {
+        (RequestEffect::Stream, Credential::Cookie | Credential::PageKey)
+            if !has_origin && !is_own_fetch =>
+        {
             return Err(Refusal::NoOrigin);
         }
-        (RequestEffect::Change, Credential::Cookie) if !has_origin => {
+        (RequestEffect::Change, Credential::Cookie | Credential::PageKey) if !has_origin => {
             return Err(Refusal::NoOrigin);
         }
         (RequestEffect::Stream | RequestEffect::Change, _) => {}
@@ -249,8 +254,10 @@ mod tests {
     fn a_cookie_alone_changes_and_streams_nothing() {
         let json = ("content-type", "application/json");
         for effect in [RequestEffect::Stream, RequestEffect::Change] {
-            let answer = check_all(&[HOST, json], effect, Credential::Cookie);
-            assert_eq!(answer, Err(Refusal::NoOrigin));
+            for credential in [Credential::Cookie, Credential::PageKey] {
+                let answer = check_all(&[HOST, json], effect, credential);
+                assert_eq!(answer, Err(Refusal::NoOrigin));
+            }
             assert_eq!(check_all(&[HOST, json], effect, Credential::Token), Ok(()));
         }
     }

@@ -13,13 +13,14 @@ const CSS: &str = "text/css; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files by name, each with its type.
-const FILES: [(&str, &str, &str); 7] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("style.css", CSS, include_str!("../assets/style.css")),
     ("page.js", JAVASCRIPT, include_str!("../assets/page.js")),
     ("output.js", JAVASCRIPT, include_str!("../assets/output.js")),
     ("usage.js", JAVASCRIPT, include_str!("../assets/usage.js")),
     ("act.js", JAVASCRIPT, include_str!("../assets/act.js")),
     ("typing.js", JAVASCRIPT, include_str!("../assets/typing.js")),
+    ("page-key.js", JAVASCRIPT, include_str!("../assets/page-key.js")),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 

@@ -25,7 +25,8 @@ pub(crate) struct WebContext {
     pub(crate) outputs: OutputFeeds,
     /// Whether requests may change tasks.
     pub(crate) control: bool,
-    /// Whether a person has started the server, so that a signed-in browser is that person's.
+    /// Whether only a person receives the sign-in links, so that a page with a page key is that
+    /// person's.
     pub(crate) is_person: bool,
     /// The address on which the server listens.
     pub(crate) address: SocketAddr,
@@ -41,11 +42,14 @@ pub(crate) struct WebContext {
 
 impl WebContext {
     /// Returns whether a person or an agent types with this credential. Every program of the user
-    /// can read the token, and also the sign-in link of a server that an agent has started.
+    /// can read the token, and the sign-in link of a server that an agent has started or whose
+    /// output is in a file. A program that the person's browser visits receives the cookie.
     pub(crate) const fn terminal_user(&self, credential: Option<Credential>) -> TerminalUser {
         match credential {
-            Some(Credential::Cookie) if self.is_person => TerminalUser::Person,
-            Some(Credential::Cookie | Credential::Token) | None => TerminalUser::Agent,
+            Some(Credential::PageKey) if self.is_person => TerminalUser::Person,
+            Some(Credential::PageKey | Credential::Cookie | Credential::Token) | None => {
+                TerminalUser::Agent
+            }
         }
     }
 

@@ -125,9 +125,31 @@ fn error_response(status: StatusCode, text: &str, is_api: bool) -> Response<Resp
     if is_api { response::json_error(status, text) } else { error_page(status, text, &html! {}) }
 }
 
+/// Returns the response to a redeemed sign-in link, whose script stores the page key and opens the
+/// list of tasks. The key is in no address, because browsers keep addresses in their history.
+pub(crate) fn sign_in_page(page_key: Option<&str>) -> Response<ResponseBody> {
+    let head = html! {
+        link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+        noscript { meta http-equiv="refresh" content="0; url=/"; }
+        script type="module" src="/assets/page-key.js" {}
+    };
+    let content = html! { p { a href="/" data-signed-in data-page-key=[page_key] { "Tasks" } } };
+    bare_page(StatusCode::OK, "signed in", &head, &content)
+}
+
 /// Returns a page about an error, with further content below the text.
 fn error_page(status: StatusCode, text: &str, more: &Markup) -> Response<ResponseBody> {
     let title = status.canonical_reason().unwrap_or("error");
+    bare_page(status, title, &html! {}, &html! { p { (format::sentence(text)) } (more) })
+}
+
+/// Returns a page without the navigation, with further elements of its head.
+fn bare_page(
+    status: StatusCode,
+    title: &str,
+    head: &Markup,
+    content: &Markup,
+) -> Response<ResponseBody> {
     response::html_page(
         status,
         html! {
@@ -138,8 +160,9 @@ fn error_page(status: StatusCode, text: &str, more: &Markup) -> Response<Respons
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
                     title { "siding: " (title) }
+                    (head)
                 }
-                body { main { h1 { (title) } p { (format::sentence(text)) } (more) } }
+                body { main { h1 { (title) } (content) } }
             }
         },
     )

@@ -42,7 +42,8 @@ pub struct WebOptions {
     pub allowed_hosts: Vec<String>,
     /// Whether requests may change tasks.
     pub control: bool,
-    /// Whether a person starts the server, who then types in terminals through signed-in browsers.
+    /// Whether a person starts the server and is the only reader of its messages, which contain
+    /// sign-in links. The person then types in terminals through signed-in browsers.
     pub is_person: bool,
     /// Whether every program of this user may read the metrics, without the token. Only for a
     /// server on a loopback address, where the kernel reports the user of each client.
@@ -214,7 +215,7 @@ impl WebServer {
             }
             Ok(Route::Act(id, act)) => act::run(context, id, act, body).await,
             Ok(Route::Terminal(id, act)) => {
-                typing::run(context, id, act, context.terminal_user(credential.ok()), body).await
+                typing::run(context, id, act, credential.ok(), body).await
             }
             Ok(Route::Acknowledge) => act::acknowledge(context, body).await,
             Ok(Route::Asset(name)) => assets::respond(name),
@@ -233,15 +234,12 @@ impl WebServer {
 
     fn find_credential(&self, headers: &http::HeaderMap) -> Result<Credential, Refusal> {
         if self.policy.has_token(headers) {
-            Ok(Credential::Token)
-        } else if self.sign_in.is_signed_in(headers) {
-            Ok(Credential::Cookie)
-        } else {
-            Err(access::missing_credential(headers))
+            return Ok(Credential::Token);
         }
+        self.sign_in.find_credential(headers).ok_or_else(|| access::missing_credential(headers))
     }
 
-    /// Exchanges the code in the address for a cookie.
+    /// Exchanges the code in the address for a cookie and, if links are a person's, a page key.
     fn sign_in(&self, head: &http::request::Parts, query: &Query) -> Response<ResponseBody> {
         // A browser that loads a page in advance must not use up the link.
         let is_prefetch = ["sec-purpose", "purpose"].iter().any(|name| {
@@ -255,12 +253,13 @@ impl WebServer {
             return page::failure(StatusCode::METHOD_NOT_ALLOWED, false);
         }
         match self.sign_in.redeem(query.get("code").unwrap_or_default()) {
-            Ok(Some(cookie)) => {
+            Ok(Some(grant)) => {
                 if let Ok(link) = self.sign_in.create_link(&self.origin) {
                     (self.tell)(WebMessage::SignedIn { link: &link });
                 }
-                let mut response = response::redirect("/");
-                if let Ok(value) = http::HeaderValue::from_str(&cookie) {
+                let is_person = self.context.is_person;
+                let mut response = page::sign_in_page(is_person.then_some(grant.page_key.as_str()));
+                if let Ok(value) = http::HeaderValue::from_str(&grant.set_cookie) {
                     response.headers_mut().insert(http::header::SET_COOKIE, value);
                 }
                 response

@@ -1,11 +1,13 @@
-//! Signing in: a link that works once gives a browser its cookie.
+//! Signing in: a link that works once gives a browser its cookie and its page key.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderName, header};
 use siding_core::sys;
+
+use crate::access::{self, Credential};
 
 /// Maximum number of signed-in browsers. A further sign-in signs out the browser that signed in
 /// first.
@@ -14,6 +16,8 @@ const MAX_BROWSERS: usize = 32;
 const MAX_OPEN_LINKS: usize = 4;
 /// The path of the sign-in link.
 pub(crate) const SIGN_IN_PATH: &str = "/sign-in";
+/// The header with the page key.
+const PAGE_KEY_HEADER: &str = "siding-page-key";
 
 /// The open sign-in links and the signed-in browsers of a server. Both end with the server.
 pub(crate) struct SignIn {
@@ -26,7 +30,24 @@ pub(crate) struct SignIn {
 #[derive(Default)]
 struct SignInState {
     open_codes: VecDeque<String>,
-    browsers: VecDeque<String>,
+    browsers: VecDeque<SignedInBrowser>,
+}
+
+/// The secrets of a signed-in browser.
+struct SignedInBrowser {
+    /// The value of the cookie. Browsers send it to the servers at all ports of the host.
+    cookie: String,
+    /// The page key. A script stores it where only pages of this server can read it.
+    page_key: String,
+}
+
+/// What a browser receives for the code of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SignInGrant {
+    /// The value of the header `Set-Cookie`.
+    pub(crate) set_cookie: String,
+    /// The page key, which no later response contains.
+    pub(crate) page_key: String,
 }
 
 impl SignIn {
@@ -48,34 +69,54 @@ impl SignIn {
         Ok(format!("{origin}{SIGN_IN_PATH}?code={code}"))
     }
 
-    /// Exchanges the code of a link for the value of a `Set-Cookie` header. Returns `None` if the
-    /// code is unknown or was used.
+    /// Exchanges the code of a link for a cookie and a page key. Returns `None` if the code is
+    /// unknown or was used.
     ///
     /// # Errors
     ///
     /// The error of getrandom(2). The code then stays valid.
-    pub(crate) fn redeem(&self, code: &str) -> io::Result<Option<String>> {
+    pub(crate) fn redeem(&self, code: &str) -> io::Result<Option<SignInGrant>> {
         let mut state = self.lock();
         let Some(index) = state.open_codes.iter().position(|open| is_equal(open, code)) else {
             return Ok(None);
         };
-        let secret = random_text()?;
+        let (cookie, page_key) = (random_text()?, random_text()?);
         state.open_codes.remove(index);
-        push_bounded(&mut state.browsers, secret.clone(), MAX_BROWSERS);
-        Ok(Some(format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name())))
+        let grant = SignInGrant {
+            set_cookie: format!(
+                "{}={cookie}; Path=/; HttpOnly; SameSite=Strict",
+                self.cookie_name()
+            ),
+            page_key: page_key.clone(),
+        };
+        push_bounded(&mut state.browsers, SignedInBrowser { cookie, page_key }, MAX_BROWSERS);
+        Ok(Some(grant))
     }
 
-    /// Returns whether a request has the cookie of a signed-in browser.
-    pub(crate) fn is_signed_in(&self, headers: &HeaderMap) -> bool {
+    /// Returns the credential in the headers of a browser; `None` without the cookie of a signed-in
+    /// browser. A page key is valid only with the cookie of the same browser.
+    pub(crate) fn find_credential(&self, headers: &HeaderMap) -> Option<Credential> {
         let name = self.cookie_name();
         let cookies =
             headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut given = cookies
+        let given = cookies
             .flat_map(|value| value.split(';'))
             .filter_map(|pair| pair.trim().split_once('='))
             .filter(|(given, _)| *given == name);
+        let header_name = HeaderName::from_static(PAGE_KEY_HEADER);
+        let page_key = access::header_text(headers, &header_name).unwrap_or_default();
         let state = self.lock();
-        given.any(|(_, secret)| state.browsers.iter().any(|known| is_equal(known, secret)))
+        // A server at another port can add a cookie of the same name, so there may be several.
+        let signed_in: Vec<&SignedInBrowser> = given
+            .filter_map(|(_, value)| {
+                state.browsers.iter().find(|known| is_equal(&known.cookie, value))
+            })
+            .collect();
+        if signed_in.iter().any(|known| is_equal(&known.page_key, &page_key)) {
+            Some(Credential::PageKey)
+        } else {
+            (!signed_in.is_empty()).then_some(Credential::Cookie)
+        }
     }
 
     fn cookie_name(&self) -> String {
@@ -88,11 +129,11 @@ impl SignIn {
     }
 }
 
-fn push_bounded(list: &mut VecDeque<String>, text: String, most: usize) {
+fn push_bounded<T>(list: &mut VecDeque<T>, item: T, most: usize) {
     if list.len() >= most {
         list.pop_front();
     }
-    list.push_back(text);
+    list.push_back(item);
 }
 
 fn random_text() -> io::Result<String> {
@@ -116,11 +157,19 @@ mod tests {
         link.strip_prefix("/sign-in?code=").expect("a link")
     }
 
-    fn cookie_headers(set_cookie: &str) -> HeaderMap {
+    fn redeem(sign_in: &SignIn) -> SignInGrant {
+        let link = sign_in.create_link("").expect("a link");
+        sign_in.redeem(code_of(&link)).expect("random").expect("a grant")
+    }
+
+    fn browser_headers(set_cookie: &str, page_key: Option<&str>) -> HeaderMap {
         let pair = set_cookie.split(';').next().expect("a pair");
         let mut headers = HeaderMap::new();
         let value = format!("other=1; {pair}; more=2");
         headers.insert(header::COOKIE, HeaderValue::from_str(&value).expect("a header"));
+        if let Some(key) = page_key {
+            headers.insert(PAGE_KEY_HEADER, HeaderValue::from_str(key).expect("a header"));
+        }
         headers
     }
 
@@ -128,10 +177,34 @@ mod tests {
     fn a_link_works_once() {
         let sign_in = SignIn::new(7000);
         let link = sign_in.create_link("").expect("a link");
-        let cookie = sign_in.redeem(code_of(&link)).expect("random").expect("a cookie");
+        let grant = sign_in.redeem(code_of(&link)).expect("random").expect("a grant");
+        let cookie = grant.set_cookie;
         assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
-        assert!(sign_in.is_signed_in(&cookie_headers(&cookie)));
+        let credential = sign_in.find_credential(&browser_headers(&cookie, None));
+        assert_eq!(credential, Some(Credential::Cookie));
         assert_eq!(sign_in.redeem(code_of(&link)).expect("random"), None);
+    }
+
+    #[test]
+    fn a_page_key_is_valid_only_with_the_cookie_of_its_browser() {
+        let sign_in = SignIn::new(7000);
+        let (first, second) = (redeem(&sign_in), redeem(&sign_in));
+        assert!(!first.set_cookie.contains(&first.page_key), "a cookie reaches every port");
+        let find = |grant: &SignInGrant, key: &str| {
+            sign_in.find_credential(&browser_headers(&grant.set_cookie, Some(key)))
+        };
+        assert_eq!(find(&first, &first.page_key), Some(Credential::PageKey));
+        for key in ["", "0", &first.page_key[1..], &second.page_key] {
+            assert_eq!(find(&first, key), Some(Credential::Cookie), "{key}");
+        }
+        let mut without_cookie = browser_headers(&first.set_cookie, Some(&first.page_key));
+        without_cookie.remove(header::COOKIE);
+        assert_eq!(sign_in.find_credential(&without_cookie), None);
+        // The page key ends with its browser's cookie.
+        for _ in 0..MAX_BROWSERS {
+            let _newer = redeem(&sign_in);
+        }
+        assert_eq!(find(&first, &first.page_key), None);
     }
 
     #[test]
@@ -141,14 +214,15 @@ mod tests {
         for code in ["", "0", &code_of(&link)[1..], &format!("{}0", code_of(&link))] {
             assert_eq!(sign_in.redeem(code).expect("random"), None, "{code}");
         }
-        assert!(!sign_in.is_signed_in(&HeaderMap::new()));
+        assert_eq!(sign_in.find_credential(&HeaderMap::new()), None);
         for cookie in ["siding-web-7000=", "siding-web-7000=0;"] {
-            assert!(!sign_in.is_signed_in(&cookie_headers(cookie)), "{cookie}");
+            assert_eq!(sign_in.find_credential(&browser_headers(cookie, None)), None, "{cookie}");
         }
-        let cookie = sign_in.redeem(code_of(&link)).expect("random").expect("a cookie");
-        let other_port = cookie.replace("7000", "7001");
-        assert!(!sign_in.is_signed_in(&cookie_headers(&other_port)));
-        assert!(!SignIn::new(7000).is_signed_in(&cookie_headers(&cookie)), "another server");
+        let cookie = redeem(&sign_in).set_cookie;
+        let other_port = browser_headers(&cookie.replace("7000", "7001"), None);
+        assert_eq!(sign_in.find_credential(&other_port), None);
+        let other_server = SignIn::new(7000);
+        assert_eq!(other_server.find_credential(&browser_headers(&cookie, None)), None);
     }
 
     #[test]

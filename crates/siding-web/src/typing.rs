@@ -3,9 +3,9 @@
 //! connection ends when the page releases the terminal or has not typed for the `attach_idle` of
 //! the task.
 //!
-//! A browser types as a person if a person has started the server. A program with the token types as
-//! an agent, whose keys are refused while a person has the terminal or a program asks for a secret.
-//! An agent has no lease, so its connection ends with the request.
+//! A page with its page key types as a person if a person has started the server. Everything else
+//! types as an agent, whose keys are refused while a person has the terminal or a program asks for a
+//! secret. An agent has no lease, so its connection ends with the request.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -16,9 +16,12 @@ use hyper::body::Incoming;
 use siding_core::task::terminal::{TerminalClient, TerminalError, encode_secret};
 use siding_http::ResponseBody;
 use siding_model::id::TaskId;
-use siding_model::terminal::{DEFAULT_ATTACH_IDLE_MS, KeyError, KeyInput, TerminalUser, parse_key};
+use siding_model::terminal::{
+    DEFAULT_ATTACH_IDLE_MS, KeyError, KeyInput, KeysRefusal, TerminalUser, parse_key,
+};
 use siding_terminal::{LiveTerminal, LiveTerminalError};
 
+use crate::access::Credential;
 use crate::act::{self, ActError, REQUESTER};
 use crate::body_fields::BodyFields;
 use crate::context::WebContext;
@@ -31,6 +34,9 @@ use crate::typing_pages::{TypingPage, TypingRequest};
 const MAX_TYPING_PAGES: usize = 32;
 /// Maximum length of the name of a page.
 const MAX_PAGE_NAME_BYTES: usize = 32;
+/// The next step for a person whose browser has a cookie and no page key.
+const PAGE_KEY_ADVICE: &str =
+    "to type as a person, sign in again with the last link that `siding web` printed";
 /// The error about a body without a secret. It does not quote the body, which may contain a secret.
 const NO_SECRET_FIELD: &str =
     "the body must be an object with the string `secret` and nothing else";
@@ -52,19 +58,21 @@ impl From<TerminalError> for ActError {
     }
 }
 
-/// Carries out an act on the terminal of a task.
+/// Carries out an act on the terminal of a task. The answer says whether it was an agent's act, so
+/// that a page whose key is no longer valid can tell its person.
 pub(crate) async fn run(
     context: &Arc<WebContext>,
     id: TaskId,
     act: TerminalAct,
-    user: TerminalUser,
+    credential: Option<Credential>,
     body: Incoming,
 ) -> Response<ResponseBody> {
+    let user = context.terminal_user(credential);
     let result = match act::read_body(body).await {
         Ok(body) => tokio::task::block_in_place(|| {
             act::require_task(context, id)?;
             match act {
-                TerminalAct::Keys => type_keys(context, id, user, &body),
+                TerminalAct::Keys => type_keys(context, id, credential, &body),
                 TerminalAct::Answer => answer_secret(context, id, user, &body),
                 TerminalAct::Return => return_terminal(context, id, user, &body),
             }
@@ -72,7 +80,7 @@ pub(crate) async fn run(
         Err(error) => Err(error),
     };
     match result {
-        Ok(()) => json(StatusCode::OK, &serde_json::json!({ "task_id": id })),
+        Ok(()) => json(StatusCode::OK, &serde_json::json!({ "task_id": id, "user": user })),
         Err(error) => act::error_response(&error),
     }
 }
@@ -80,15 +88,17 @@ pub(crate) async fn run(
 fn type_keys(
     context: &Arc<WebContext>,
     id: TaskId,
-    user: TerminalUser,
+    credential: Option<Credential>,
     body: &[u8],
 ) -> Result<(), ActError> {
     let fields =
         BodyFields::parse(body, &["keys", "literal", "page"]).map_err(ActError::bad_request)?;
     let keys = parse_keys(&fields).map_err(ActError::bad_request)?;
     let page = parse_page(&fields, id).map_err(ActError::bad_request)?;
-    if user == TerminalUser::Agent {
-        return Ok(type_as_agent(context, id, &keys)?);
+    if context.terminal_user(credential) == TerminalUser::Agent {
+        let lacks_page_key = context.is_person && credential == Some(Credential::Cookie);
+        return type_as_agent(context, id, &keys)
+            .map_err(|error| agent_error(error, lacks_page_key));
     }
     let typed = send_keys(context, &page, keys)?;
     let typed = typed.recv().map_err(|_| {
@@ -104,6 +114,22 @@ fn type_as_agent(
 ) -> Result<(), LiveTerminalError> {
     let (root, program) = (&context.root, context.program);
     LiveTerminal::open(root, program, id, TerminalUser::Agent, REQUESTER)?.type_keys(keys, None)
+}
+
+/// Returns the error about an agent's keys. For a browser that lacks only the page key, a refusal
+/// says how the browser gets one.
+fn agent_error(error: LiveTerminalError, lacks_page_key: bool) -> ActError {
+    let is_persons_turn = matches!(
+        error,
+        LiveTerminalError::Terminal(TerminalError::Refused {
+            refusal: KeysRefusal::PersonHasTerminal { .. } | KeysRefusal::SecretRequested { .. },
+            ..
+        })
+    );
+    if lacks_page_key && is_persons_turn {
+        return ActError::conflict(format!("{error}; {PAGE_KEY_ADVICE}"));
+    }
+    error.into()
 }
 
 /// Returns the keys in a body.
@@ -225,24 +251,35 @@ fn answer_secret(
     user: TerminalUser,
     body: &[u8],
 ) -> Result<(), ActError> {
-    if !context.accepts_secrets() {
-        return Err(ActError::forbidden(format!(
-            "this server listens on {}, so the secret could be read on the network; use `siding \
-             answer {id}`, or start `siding web` at a loopback address",
-            context.address
-        )));
-    }
-    if user != TerminalUser::Person {
-        let reason = format!(
-            "only a person may answer with a secret: in a browser, if a person has started \
-             `siding web` at a terminal outside of tasks, or with `siding answer {id}`"
-        );
+    if let Some(reason) = answer_refusal(context, id, user) {
         return Err(ActError::forbidden(reason));
     }
     let line = parse_secret(body).map_err(ActError::bad_request)?;
     let (root, program) = (&context.root, context.program);
     let mut client = TerminalClient::open(root, program, id, user, REQUESTER)?;
     Ok(client.write_secret(&line)?)
+}
+
+/// Returns why a secret is refused whatever it is, with the next step; `None` if it is not refused.
+fn answer_refusal(context: &WebContext, id: TaskId, user: TerminalUser) -> Option<String> {
+    if !context.accepts_secrets() {
+        return Some(format!(
+            "this server listens on {}, so the secret could be read on the network; use `siding \
+             answer {id}`, or start `siding web` at a loopback address",
+            context.address
+        ));
+    }
+    match user {
+        TerminalUser::Person => None,
+        TerminalUser::Agent if context.is_person => Some(format!(
+            "only a person may answer with a secret, with `siding answer {id}` or in a browser; \
+             {PAGE_KEY_ADVICE}"
+        )),
+        TerminalUser::Agent => Some(format!(
+            "only a person may answer with a secret: with `siding answer {id}`, or in a browser if \
+             a person has started `siding web` outside of tasks, with its output at a terminal"
+        )),
+    }
 }
 
 /// Returns the bytes that type the secret in a body.

@@ -38,6 +38,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     addr: SocketAddr,
     /// Allow stop, extend, input, release, typing into terminals and the acknowledgement of notices
+    ///
+    /// A browser types as a person if a person has started this command and its standard output is
+    /// a terminal, because the sign-in links are printed there. With the output in a file or a pipe,
+    /// also with --open, its keys are an agent's.
     #[arg(long)]
     control: bool,
     /// Let every program of yours read /metrics, without the token
@@ -68,7 +72,7 @@ impl Args {
             allow_remote: self.allow_remote,
             allowed_hosts: self.allow_host,
             control: self.control,
-            is_person: caller::is_person_outside_tasks(),
+            is_person: caller::is_person_outside_tasks_at_stdout(),
             open_metrics: self.metrics,
             settings: context::load_settings()?,
             program: SHIM_PROGRAM,

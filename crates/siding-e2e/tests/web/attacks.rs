@@ -1,9 +1,11 @@
 //! Four attacks that have succeeded against similar local servers: a cross-site form with
-//! `text/plain`, DNS rebinding, a cross-site WebSocket, and a token that a GET returns.
+//! `text/plain`, DNS rebinding, a cross-site WebSocket, and a token that a GET returns. The fifth
+//! one replays the cookie, which browsers send to the servers at all ports of a host.
 
 use serde_json::json;
+use siding_e2e::Terminal;
 
-use crate::client::{TOKEN, WebServer, find_link, path_of};
+use crate::client::{SignedInBrowser, TOKEN, WebServer, path_of};
 use crate::{run_task, sandbox, start_task};
 
 #[test]
@@ -103,10 +105,13 @@ fn neither_a_web_socket_nor_a_stream_of_another_page_opens() {
 fn no_answer_contains_a_secret() {
     let sandbox = sandbox();
     let id = run_task(&sandbox, "env; echo done");
-    let mut server = WebServer::start(&sandbox, &["--control"]);
-    let cookie = server.sign_in();
+    let mut terminal = Terminal::new(200, 24);
+    let server = WebServer::start_at(&mut terminal, &sandbox, &["--control"]);
+    let SignedInBrowser { cookie, page_key } = server.sign_in_browser();
+    let page_key = page_key.expect("a page key");
     let secret = cookie.split('=').nth(1).expect("a secret").to_owned();
-    let next_link = find_link(&server.running.wait_for_stdout("for another one"));
+    assert_ne!(secret, page_key);
+    let next_link = server.wait_for_next_link(&mut terminal);
     let code = path_of(&next_link).split('=').nth(1).expect("a code").to_owned();
     let task = format!("/tasks/{id}");
     let paths = [
@@ -131,17 +136,65 @@ fn no_answer_contains_a_secret() {
         "/assets/page.js",
         "/assets/act.js",
         "/assets/typing.js",
+        "/assets/page-key.js",
     ];
     for path in paths {
         let reply = server.get_with(path, &[("Cookie", &cookie)]);
         assert_eq!(reply.status, 200, "{path}");
         assert_eq!(reply.header("set-cookie"), None, "{path}");
         let text = format!("{}{}", reply.head, String::from_utf8_lossy(&reply.body));
-        for value in [TOKEN, &secret, &code] {
+        for value in [TOKEN, &secret, &code, &page_key] {
             assert!(!text.contains(value), "{path} contains a secret");
         }
     }
     // The commands of the user do not receive the token either.
     let tasks = json!(server.get("/api/v1/tasks").json()).to_string();
     assert!(!tasks.contains(TOKEN));
+}
+
+/// A server of an agent at another port, which the person has opened, receives the cookie. A
+/// program can send any `Origin`, so only the page key distinguishes the pages of this server.
+#[test]
+fn a_replayed_cookie_types_as_an_agent() {
+    let sandbox = sandbox();
+    let command = "echo up; while read -r line; do echo \"got:$line\"; done";
+    let id = start_task(&sandbox, &["--keep", "--pty"], command);
+    let asking = start_task(&sandbox, &["--keep", "--pty"], "read -s -p 'PIN: ' pin; sleep 300");
+    let wait = ["keys", &asking, "--wait-for", "input", "--timeout", "40s"];
+    let _asks = sandbox.siding(&wait).run().expect_code(0);
+    let mut terminal = Terminal::new(200, 24);
+    let server = WebServer::start_at(&mut terminal, &sandbox, &["--control"]);
+    let person = server.sign_in_browser();
+    let second_link = server.wait_for_next_link(&mut terminal);
+    let other = SignedInBrowser::from_reply(&server.get_with(path_of(&second_link), &[]));
+    let keys = format!("/api/v1/tasks/{id}/keys");
+    let replay =
+        |page_key: Option<String>| SignedInBrowser { cookie: person.cookie.clone(), page_key };
+    // While no person types, the keys of an agent are typed, as an agent's.
+    let reply = server.post_as_page(&replay(None), &keys, &json!({ "keys": ["C-u"] }));
+    assert_eq!((reply.status, &reply.json()["user"]), (200, &json!("agent")), "{}", reply.text());
+    let reply = server.post_as_page(&person, &keys, &json!({ "keys": ["C-u"], "page": "a" }));
+    assert_eq!((reply.status, &reply.json()["user"]), (200, &json!("person")), "{}", reply.text());
+    let wrong = "0123456789abcdef0123456789abcdef".to_owned();
+    for page_key in [None, Some(String::new()), Some(wrong), other.page_key] {
+        let attacker = replay(page_key);
+        let body = json!({ "keys": ["evil", "Enter"], "page": "a" });
+        let reply = server.post_as_page(&attacker, &keys, &body);
+        assert_eq!(reply.status, 409, "{attacker:?}: {}", reply.text());
+        let text = reply.text();
+        assert!(text.contains("a person has had the terminal"), "{text}");
+        assert!(text.contains("sign in again with the last link"), "{text}");
+        // The attacker cannot give the terminal back in the name of the person either.
+        let path = format!("/api/v1/tasks/{id}/return");
+        let _ignored = server.post_as_page(&attacker, &path, &json!({ "page": "a" }));
+        let reply = server.post_as_page(&attacker, &keys, &body);
+        assert_eq!(reply.status, 409, "{attacker:?}: {}", reply.text());
+        let path = format!("/api/v1/tasks/{asking}/answer");
+        let reply = server.post_as_page(&attacker, &path, &json!({ "secret": "evil" }));
+        assert_eq!(reply.status, 403, "{attacker:?}: {}", reply.text());
+        assert!(reply.text().contains("sign in again with the last link"), "{}", reply.text());
+    }
+    for task in [&id, &asking] {
+        let _stopped = sandbox.siding(&["stop", "--grace", "0s", task]).run();
+    }
 }

@@ -38,10 +38,12 @@ const OBSERVE_STREAMS: &str = "
         document.dispatchEvent(new Event('visibilitychange'));
     };";
 
-/// Opens the sign-in link of a server.
+/// Opens the sign-in link of a server, whose script continues to the list of tasks.
 #[track_caller]
 fn sign_in(browser: &Browser, server: &WebServer) {
     browser.open(&format!("{}{}", server.origin(), server.link_path()));
+    let is_open = "return location.pathname === '/' && document.readyState === 'complete'";
+    eventually("the list of tasks is open", || browser.run_script(is_open) == true);
 }
 
 /// The tasks on the pages of the screenshots.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{RunningProgram, Sandbox, Terminal};
+use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually_some};
 
 /// The token for programs of all tests.
 pub(crate) const TOKEN: &str = "a-token-of-a-test-0123456789";
@@ -16,6 +16,15 @@ pub(crate) struct WebServer {
     pub(crate) port: u16,
     /// Everything that the server printed at its start.
     pub(crate) printed: String,
+}
+
+/// What a browser has after it was signed in.
+#[derive(Debug)]
+pub(crate) struct SignedInBrowser {
+    /// The value of the header `Cookie`.
+    pub(crate) cookie: String,
+    /// The page key; `None` if the server was not started by a person.
+    pub(crate) page_key: Option<String>,
 }
 
 /// A response.
@@ -45,7 +54,7 @@ impl WebServer {
         Self::from_printed(running, printed)
     }
 
-    fn from_printed(running: RunningProgram, printed: String) -> Self {
+    pub(crate) fn from_printed(running: RunningProgram, printed: String) -> Self {
         let link = find_link(&printed);
         let port = link.split([':', '/']).nth(4).expect("a port").parse().expect("a port");
         Self { running, port, printed }
@@ -56,12 +65,25 @@ impl WebServer {
         path_of(&find_link(&self.printed)).to_owned()
     }
 
+    /// Waits for the link that the server prints at its terminal after the first one was used.
+    #[track_caller]
+    pub(crate) fn wait_for_next_link(&self, terminal: &mut Terminal) -> String {
+        let first = find_link(&self.printed);
+        eventually_some("the next link is printed", || {
+            let last = find_link(&terminal.scrollback_text());
+            // A part of the link may have arrived.
+            (last != first && last.len() == first.len()).then_some(last)
+        })
+    }
+
     /// Uses the printed link and returns the value of the header `Cookie`.
     pub(crate) fn sign_in(&self) -> String {
-        let reply = self.get_with(&self.link_path(), &[]);
-        assert_eq!(reply.status, 303, "{}", reply.head);
-        let cookie = reply.header("set-cookie").expect("a cookie");
-        cookie.split(';').next().expect("a pair").to_owned()
+        self.sign_in_browser().cookie
+    }
+
+    /// Uses the printed link.
+    pub(crate) fn sign_in_browser(&self) -> SignedInBrowser {
+        SignedInBrowser::from_reply(&self.get_with(&self.link_path(), &[]))
     }
 
     /// Sends a GET with the token.
@@ -86,10 +108,19 @@ impl WebServer {
     }
 
     /// Sends a POST request with a JSON body, as a script of a page does.
-    pub(crate) fn post_as_page(&self, cookie: &str, path: &str, body: &Value) -> WebReply {
+    pub(crate) fn post_as_page(
+        &self,
+        browser: &SignedInBrowser,
+        path: &str,
+        body: &Value,
+    ) -> WebReply {
         let origin = self.origin();
-        let headers =
-            [("Cookie", cookie), ("Origin", origin.as_str()), ("Content-Type", "application/json")];
+        let mut headers = vec![
+            ("Cookie", browser.cookie.as_str()),
+            ("Origin", origin.as_str()),
+            ("Content-Type", "application/json"),
+        ];
+        headers.extend(browser.page_key.as_deref().map(|key| ("Siding-Page-Key", key)));
         self.send("POST", path, &headers, &body.to_string())
     }
 
@@ -163,6 +194,20 @@ impl WebServer {
 
     pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.host())
+    }
+}
+
+impl SignedInBrowser {
+    /// Reads the response to a sign-in link.
+    #[track_caller]
+    pub(crate) fn from_reply(reply: &WebReply) -> Self {
+        assert_eq!(reply.status, 200, "{}", reply.head);
+        let cookie = reply.header("set-cookie").expect("a cookie");
+        let cookie = cookie.split(';').next().expect("a pair").to_owned();
+        let text = reply.text();
+        let page_key =
+            text.split("data-page-key=\"").nth(1).and_then(|rest| rest.split('"').next());
+        Self { cookie, page_key: page_key.map(str::to_owned) }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use siding_e2e::{Sandbox, Terminal, eventually, eventually_some};
 use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 
-use crate::client::{WebReply, WebServer};
+use crate::client::{SignedInBrowser, TOKEN, WebReply, WebServer};
 use crate::{sandbox, start_task};
 
 /// Answers each line.
@@ -25,7 +25,7 @@ const SECRET: &str = "hunter2-Zq7-page";
 struct TypingTest<'s> {
     sandbox: &'s Sandbox,
     server: WebServer,
-    cookie: String,
+    browser: SignedInBrowser,
     id: String,
     /// The terminal of the server stays open until the server ends.
     _terminal: Terminal,
@@ -50,8 +50,9 @@ impl<'s> TypingTest<'s> {
     fn start_with(sandbox: &'s Sandbox, id: String, part: &str, args: &[&str]) -> Self {
         let mut terminal = Terminal::new(200, 24);
         let server = WebServer::start_at(&mut terminal, sandbox, args);
-        let cookie = server.sign_in();
-        let test = Self { sandbox, server, cookie, id, _terminal: terminal };
+        let browser = server.sign_in_browser();
+        assert!(browser.page_key.is_some(), "{browser:?}");
+        let test = Self { sandbox, server, browser, id, _terminal: terminal };
         test.wait_for_output(part);
         test
     }
@@ -61,7 +62,7 @@ impl<'s> TypingTest<'s> {
     }
 
     fn post(&self, act: &str, body: &Value) -> WebReply {
-        self.server.post_as_page(&self.cookie, &self.path(act), body)
+        self.server.post_as_page(&self.browser, &self.path(act), body)
     }
 
     /// Types keys on a page with the name `page`.
@@ -249,23 +250,52 @@ fn a_person_answers_on_the_page_and_the_secret_is_shown_and_written_nowhere() {
     test.stop();
 }
 
+/// Asserts that the keys of a signed-in browser are an agent's, for a task that asks for a secret.
+#[track_caller]
+fn expect_types_as_agent(sandbox: &Sandbox, server: &WebServer, id: &str) {
+    let mut browser = server.sign_in_browser();
+    assert_eq!(browser.page_key, None);
+    browser.page_key = Some("0123456789abcdef0123456789abcdef".to_owned());
+    let wait = ["keys", id, "--wait-for", "input", "--timeout", "40s"];
+    let _asks = sandbox.siding(&wait).run().expect_code(0);
+    let path = format!("/api/v1/tasks/{id}");
+    let reply = server.post_as_page(&browser, &format!("{path}/answer"), &json!({ "secret": "x" }));
+    assert_eq!(reply.status, 403, "{}", reply.text());
+    assert!(reply.text().contains("siding answer"), "{}", reply.text());
+    let reply = server.post_as_page(&browser, &format!("{path}/keys"), &json!({ "keys": ["x"] }));
+    assert_eq!(reply.status, 409, "{}", reply.text());
+    assert!(reply.text().contains("asks for a secret"), "{}", reply.text());
+    assert!(!reply.text().contains("sign in again"), "it would not help: {}", reply.text());
+    assert!(!server.get(&format!("/tasks/{id}/screen")).text().contains("\"secret\""));
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("The keys of this page are an agent's"), "{page}");
+}
+
 /// An agent can start a server and sign itself in, and is then not a person.
 #[test]
 fn a_server_without_a_person_types_as_an_agent() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--keep", "--pty"], ASK);
     let server = WebServer::start(&sandbox, &["--control"]);
-    let cookie = server.sign_in();
-    let wait = ["keys", &id, "--wait-for", "input", "--timeout", "40s"];
-    let _asks = sandbox.siding(&wait).run().expect_code(0);
-    let path = format!("/api/v1/tasks/{id}");
-    let reply = server.post_as_page(&cookie, &format!("{path}/answer"), &json!({ "secret": "x" }));
-    assert_eq!(reply.status, 403, "{}", reply.text());
-    assert!(reply.text().contains("siding answer"), "{}", reply.text());
-    let reply = server.post_as_page(&cookie, &format!("{path}/keys"), &json!({ "keys": ["x"] }));
-    assert_eq!(reply.status, 409, "{}", reply.text());
-    assert!(reply.text().contains("asks for a secret"), "{}", reply.text());
-    assert!(!server.get(&format!("/tasks/{id}/screen")).text().contains("\"secret\""));
+    expect_types_as_agent(&sandbox, &server, &id);
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run();
+}
+
+/// The sign-in links are in the file, where an agent can read them.
+#[test]
+fn a_link_in_a_file_does_not_make_a_person() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep", "--pty"], ASK);
+    let terminal = Terminal::new(200, 24);
+    let log = sandbox.path("log");
+    let file = std::fs::File::create(&log).expect("a file");
+    let call = sandbox.siding(&["web", "--control"]).env("SIDING_WEB_TOKEN", TOKEN);
+    let running = call.on_terminal(&terminal).stdout_to(file).spawn();
+    let printed = eventually_some("the link is in the file", || {
+        std::fs::read_to_string(&log).ok().filter(|text| text.contains("programs"))
+    });
+    let server = WebServer::from_printed(running, printed);
+    expect_types_as_agent(&sandbox, &server, &id);
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run();
 }
 
@@ -278,6 +308,7 @@ fn a_program_does_not_keep_a_person_from_typing() {
         let body = json!({ "keys": ["C-u"], "page": format!("p{number}") });
         let reply = test.server.post(&test.path("keys"), &body);
         assert_eq!(reply.status, 200, "{number}: {}", reply.text());
+        assert_eq!(reply.json()["user"], "agent");
     }
     test.type_keys("a", &["hello", "Enter"]);
     test.wait_for_output("got:hello");
@@ -308,7 +339,7 @@ fn typing_has_the_checks_of_every_act() {
     let sandbox = sandbox();
     let test = TypingTest::start(&sandbox, ANSWER, "up");
     let own = test.server.origin();
-    let cookie = ("Cookie", test.cookie.as_str());
+    let cookie = ("Cookie", test.browser.cookie.as_str());
     let json_type = ("Content-Type", "application/json");
     for (act, body) in [
         ("keys", r#"{"keys": ["evil", "Enter"]}"#),
@@ -330,7 +361,7 @@ fn typing_has_the_checks_of_every_act() {
     assert!(!test.wait_for_output("got:hello").contains("evil"));
     let pipes = start_task(&sandbox, &["--keep"], "sleep 300");
     let path = format!("/api/v1/tasks/{pipes}/keys");
-    let reply = test.server.post_as_page(&test.cookie, &path, &json!({ "keys": ["x"] }));
+    let reply = test.server.post_as_page(&test.browser, &path, &json!({ "keys": ["x"] }));
     assert_eq!(reply.status, 409, "{}", reply.text());
     assert!(reply.text().contains("siding run --pty"), "{}", reply.text());
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &pipes]).run();

@@ -76,6 +76,7 @@ pub(super) fn typing_controls(context: &WebContext, task: &LiveTask) -> Markup {
                     p.hint #type-help { "Every key goes to the terminal, also Tab and Escape. Ctrl+Escape stops typing, and agents can type again." }
                 }
                 (secret_part(context, id))
+                p.hint data-agent-hint hidden { (agent_hint(context, id)) }
                 p role="status" data-type-status {}
             }
         }
@@ -100,6 +101,20 @@ fn secret_part(context: &WebContext, id: TaskId) -> Markup {
                 (context.address.to_string()) ", so the network could read it. "
                 code { "siding answer " (id) } " asks for the secret at your terminal."
             }
+        }
+    }
+}
+
+/// Returns why the keys of a page without a page key are an agent's, and the next step.
+fn agent_hint(context: &WebContext, id: TaskId) -> Markup {
+    html! {
+        @if context.is_person {
+            "The keys of this browser are an agent's, because it has no page key. To type as a person, sign in again with the last link that "
+            code { "siding web" } " printed."
+        } @else {
+            "The keys of this page are an agent's, because no person has started "
+            code { "siding web" } " outside of tasks, with its output at a terminal. "
+            code { "siding attach " (id) } " types as a person."
         }
     }
 }

@@ -116,3 +116,29 @@ fn a_secret_is_asked_for_in_a_field_that_hides_it() {
     page.expect_sound();
     let _stopped = sandbox.siding(&["stop", "--grace", "0s", &page.id]).run();
 }
+
+/// A browser that lost its page key, or received only the cookie, can neither answer nor take the
+/// terminal, and the page says how it can.
+#[test]
+#[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
+fn a_browser_without_its_page_key_is_told_to_sign_in_again() {
+    let sandbox = Sandbox::new();
+    let page = TypingPage::open(&sandbox, "read -s -p 'PIN: ' pin; sleep 300");
+    let field_shown = "document.querySelector('#secret').checkVisibility()";
+    let hint_shown = "document.querySelector('[data-agent-hint]').checkVisibility()";
+    eventually("the field is shown", || page.is_true(field_shown));
+    assert!(!page.is_true(hint_shown), "the sign-in has stored the key");
+    assert!(page.is_true(
+        "!document.documentElement.outerHTML.includes(
+        localStorage.getItem('siding-page-key'))"
+    ));
+    let _cleared = page.browser.run_script("localStorage.clear()");
+    page.browser.open(&format!("{}/tasks/{}", page.server.origin(), page.id));
+    eventually("the hint is shown", || page.is_true(hint_shown));
+    assert!(!page.is_true(field_shown));
+    let hint = "document.querySelector('[data-agent-hint]').textContent";
+    let hint = page.browser.run_script(&format!("return {hint}")).to_string();
+    assert!(hint.contains("sign in again with the last link"), "{hint}");
+    page.expect_sound();
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &page.id]).run();
+}
