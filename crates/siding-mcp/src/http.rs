@@ -85,7 +85,6 @@ fn build_service(
     options: &HttpOptions,
     address: SocketAddr,
 ) -> McpService {
-    let tool_context = Arc::new(tool_context);
     let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
     // The SDK compares an IPv6 address without its brackets, so this form is added.
     names.push("::1".to_owned());
@@ -98,7 +97,9 @@ fn build_service(
         .with_allowed_hosts(names)
         .with_allowed_origins(origins)
         .enforce_origin_validation();
-    let server = move || Ok(McpServer::new(Arc::clone(&tool_context), None));
+    // The SDK calls this once for each MCP session, and once for each request of the stateless
+    // revision, whose requests do not tell which client sends them.
+    let server = move || Ok(McpServer::new(Arc::new(tool_context.for_other_caller()), None));
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(IDLE_TIMEOUT);
     StreamableHttpService::new(server, Arc::new(sessions), config)

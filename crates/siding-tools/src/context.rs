@@ -2,6 +2,7 @@
 //! the end of a task.
 
 use std::ffi::CStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use siding_core::notices;
@@ -34,11 +35,12 @@ use crate::shown_screens::ShownScreens;
 /// Path of the program that runs as the shim: siding itself.
 pub const SHIM_PROGRAM: &CStr = SELF_EXE;
 
-/// The state directory and the session in which all calls of a caller act.
+/// The state directory and the session in which all calls of one caller act, and the screens that
+/// its answers have shown.
 #[derive(Debug)]
 pub struct ToolContext {
     /// The state directory with this user's tasks and sessions.
-    pub root: StateDir,
+    pub root: Arc<StateDir>,
     /// The session to which new tasks belong.
     pub session: SessionId,
     /// The session's owner. If the session was closed, it is opened again for this owner. `None` if
@@ -47,6 +49,7 @@ pub struct ToolContext {
     /// The terms of advice to a model: names of commands or of tools.
     pub dialect: Dialect,
     pub(crate) notices_in_flight: NoticesInFlight,
+    /// The screens in the answers to this caller.
     pub(crate) shown_screens: ShownScreens,
     /// Whether the caller appends notices about other tasks to the answers of tools.
     answers_carry_notices: bool,
@@ -66,13 +69,28 @@ impl ToolContext {
         let notices_in_flight = NoticesInFlight::default();
         let (shown_screens, answers_carry_notices) = (ShownScreens::default(), false);
         Self {
-            root,
+            root: Arc::new(root),
             session,
             owner,
             dialect,
             notices_in_flight,
             shown_screens,
             answers_carry_notices,
+        }
+    }
+
+    /// Returns the context of another caller in the same session, to which no answer has shown a
+    /// screen yet: a caller must not type for a screen that only another caller has seen.
+    #[must_use]
+    pub fn for_other_caller(&self) -> Self {
+        Self {
+            root: Arc::clone(&self.root),
+            session: self.session.clone(),
+            owner: self.owner,
+            dialect: self.dialect,
+            notices_in_flight: self.notices_in_flight.clone(),
+            shown_screens: ShownScreens::default(),
+            answers_carry_notices: self.answers_carry_notices,
         }
     }
 

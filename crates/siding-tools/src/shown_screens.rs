@@ -1,4 +1,4 @@
-//! The screens that the model has seen.
+//! The screens that one caller has seen.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,8 +8,8 @@ use siding_model::id::TaskId;
 /// Maximum number of tasks whose last screens are remembered.
 const MAX_TASKS: usize = 64;
 
-/// For each task, the hash of the last screen that an answer has shown. If the task still has this
-/// screen before the next keys, their answer contains only the changes.
+/// For each task, the hash of the last screen that an answer to this caller has shown. If the task
+/// still has this screen before the next keys, their answer contains only the changes.
 #[derive(Debug, Default)]
 pub(crate) struct ShownScreens(Mutex<HashMap<TaskId, String>>);
 

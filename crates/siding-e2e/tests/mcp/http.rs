@@ -84,6 +84,46 @@ impl HttpServer {
     }
 }
 
+/// A client of the revision with a handshake, which has a session of MCP.
+struct HttpSession<'s> {
+    server: &'s HttpServer,
+    id: String,
+    requests: u64,
+}
+
+impl<'s> HttpSession<'s> {
+    #[track_caller]
+    fn open(server: &'s HttpServer) -> Self {
+        let reply = server.post(&[], &initialize_request());
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let id = reply.head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
+        });
+        let id = id.unwrap_or_else(|| panic!("no session in {reply:?}"));
+        let session = Self { server, id, requests: 1 };
+        let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(session.post(&initialized).status, 202);
+        session
+    }
+
+    fn post(&self, body: &Value) -> HttpReply {
+        let of_session =
+            [("Mcp-Session-Id", self.id.as_str()), ("MCP-Protocol-Version", INITIALIZE_REVISION)];
+        self.server.post(&of_session, body)
+    }
+
+    #[track_caller]
+    fn call(&mut self, tool: &str, arguments: Value) -> ToolAnswer {
+        self.requests += 1;
+        let (id, params) = (self.requests, json!({ "name": tool, "arguments": arguments }));
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        let reply = self.post(&call);
+        let answer = reply.messages.iter().find(|message| message["id"] == id);
+        ToolAnswer::from_result(&answer.unwrap_or_else(|| panic!("{reply:?}"))["result"])
+    }
+}
+
 fn send_http(port: u16, request: &str) -> Option<HttpReply> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.write_all(request.as_bytes()).ok()?;
@@ -118,23 +158,43 @@ fn initialize_request() -> Value {
 fn both_protocol_revisions_are_served_over_http() {
     let sandbox = sandbox();
     let server = HttpServer::start(&sandbox);
-    let reply = server.post(&[], &initialize_request());
-    assert_eq!(reply.status, 200, "{reply:?}");
-    let session = reply.head.lines().find_map(|line| {
-        let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("mcp-session-id").then(|| value.to_owned())
-    });
-    let session = session.unwrap_or_else(|| panic!("no session in {reply:?}"));
-    let of_session =
-        [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", INITIALIZE_REVISION)];
-    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-    assert_eq!(server.post(&of_session, &initialized).status, 202);
-    let params = json!({ "name": "run", "arguments": { "command": "echo old" } });
-    let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params });
-    let reply = server.post(&of_session, &call);
-    assert_eq!(ToolAnswer::from_result(&reply.messages[0]["result"]).output, "old\n", "{reply:?}");
+    let mut session = HttpSession::open(&server);
+    assert_eq!(session.call("run", json!({ "command": "echo old" })).output, "old\n");
     assert_eq!(server.stateless_request("server/discover", None, json!({})).status, 200);
     assert_eq!(server.call("run", json!({ "command": "echo new" })).output, "new\n");
+}
+
+/// Several agents share a server over HTTP. Keys for `last` are keys for the screen that the same
+/// agent has seen, and what another agent has seen is no reason to leave rows out.
+#[test]
+fn the_last_screen_is_that_of_the_same_client() {
+    let sandbox = sandbox();
+    let server = HttpServer::start(&sandbox);
+    let (mut one, mut other) = (HttpSession::open(&server), HttpSession::open(&server));
+    let command = "read -p 'first? ' a; read -p 'second? ' b; echo \"a=$a b=$b\"";
+    let asked = one.call("run", json!({ "command": command, "pty": true, "budget": 30 }));
+    assert!(asked.output.starts_with("first? ▮\n"), "{asked:?}");
+    let id = asked.task_id();
+
+    let first = json!({ "id": id, "keys": ["1", "Enter"], "if_screen": "last" });
+    let unseen = other.call("keys", first);
+    assert!(unseen.is_error && unseen.message.contains("pass the hash"), "{unseen:?}");
+    let whole = other.call("keys", json!({ "id": id, "keys": ["1", "Enter"] }));
+    assert!(whole.output.starts_with("first? 1\nsecond? ▮\n"), "{whole:?}");
+
+    let late = json!({ "id": id, "keys": ["wrong", "Enter"], "if_screen": "last" });
+    let refused = server.call("keys", late.clone());
+    assert!(refused.is_error && refused.message.contains("pass the hash"), "{refused:?}");
+    let refused = one.call("keys", late);
+    assert!(refused.is_error && refused.output.contains("second? ▮"), "{refused:?}");
+
+    // A client without a session of MCP has seen no screen, except the one whose hash it passes.
+    let whole = server.call("keys", json!({ "id": id }));
+    assert!(whole.output.starts_with("first? 1\nsecond? ▮\n"), "{whole:?}");
+    let (_, hash) = whole.output.trim_end().rsplit_once("hash ").expect("the screen has a hash");
+    let hash: String = hash.chars().take_while(char::is_ascii_hexdigit).collect();
+    let ended = json!({ "id": id, "keys": ["2", "Enter"], "if_screen": hash });
+    assert!(server.call("keys", ended).output.contains("a=1 b=2"));
 }
 
 #[test]

@@ -130,7 +130,8 @@ fn find_screen(
     shown.map(Some).ok_or_else(|| {
         let screen = context.dialect.format_tool("screen");
         ToolError::Arguments(format!(
-            "`if_screen`: no answer has shown the screen of {id}; {screen} shows it"
+            "`if_screen`: `{LAST_SCREEN}` needs an earlier answer to this caller with the screen of \
+             {id}; pass the hash that {screen} shows"
         ))
     })
 }
