@@ -112,8 +112,9 @@ pub struct TaskState {
     pub last_input: Option<MonotonicMs>,
     /// Number of recorded takeovers.
     pub takeovers: u32,
-    /// The time limit of the task's job in milliseconds, if the cluster has raised it.
-    pub raised_job_limit_ms: Option<u64>,
+    /// The time limit of the task's job in milliseconds, as the cluster reported it at the last
+    /// extension; `None` if it was not asked.
+    pub reported_job_limit_ms: Option<u64>,
     /// The reason why the cluster did not raise that limit for the present deadline. Untrusted.
     pub job_limit_refusal: Option<String>,
     /// The connection to the remote task; `None` for a task that runs on this machine.
@@ -183,7 +184,7 @@ impl TaskState {
             ready: None,
             last_input: None,
             takeovers: 0,
-            raised_job_limit_ms: None,
+            reported_job_limit_ms: None,
             job_limit_refusal: None,
             next_seq: 1,
         }

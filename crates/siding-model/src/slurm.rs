@@ -23,6 +23,9 @@ pub const CANCEL_REQUESTER: &str = "scancel";
 /// in the record unless the state of the job gives another reason.
 pub const CLUSTER_REQUESTER: &str = "slurm";
 
+/// The time limit of a job without one, in milliseconds.
+pub const NO_JOB_LIMIT_MS: u64 = u64::MAX;
+
 /// The state of a job, as Slurm names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobState(String);
@@ -198,10 +201,52 @@ pub fn scontrol_field<'t>(line: &'t str, name: &str) -> Option<&'t str> {
     line.split_whitespace().find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
 }
 
+/// Returns the time limit of a job in milliseconds from the field `TimeLimit` of scontrol(1), for
+/// example `01:02:00` or `2-00:00:00`; [`NO_JOB_LIMIT_MS`] for `UNLIMITED`. `None` for another
+/// text, such as `Partition_Limit` of a job that waits.
+#[must_use]
+pub fn parse_job_limit_ms(text: &str) -> Option<u64> {
+    if text == "UNLIMITED" {
+        return Some(NO_JOB_LIMIT_MS);
+    }
+    let (days, clock) = text.split_once('-').unwrap_or(("0", text));
+    let mut parts = clock.splitn(3, ':');
+    let [hours, minutes, seconds] = [parts.next()?, parts.next()?, parts.next()?];
+    let mut total: u64 = days.parse().ok()?;
+    for (units, part) in [(24, hours), (60, minutes), (60, seconds)] {
+        total = total.checked_mul(units)?.checked_add(part.parse().ok()?)?;
+    }
+    total.checked_mul(1_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::process::MonotonicMs;
+
+    #[test]
+    fn a_time_limit_has_an_optional_number_of_days() {
+        const MINUTE_MS: u64 = 60_000;
+        for (text, expected) in [
+            ("00:05:00", Some(5 * MINUTE_MS)),
+            ("01:02:00", Some(62 * MINUTE_MS)),
+            ("23:59:59", Some(1_440 * MINUTE_MS - 1_000)),
+            ("1-00:00:00", Some(1_440 * MINUTE_MS)),
+            ("365-06:30:00", Some((365 * 1_440 + 390) * MINUTE_MS)),
+            ("UNLIMITED", Some(NO_JOB_LIMIT_MS)),
+            ("Partition_Limit", None),
+            ("INVALID", None),
+            ("", None),
+            ("05:00", None),
+            ("1-00:00:00:00", None),
+            ("1-2-00:00:00", None),
+            ("-1:00:00", None),
+            ("99999999999999999999-00:00:00", None),
+            ("18446744073709551615:00:00", None),
+        ] {
+            assert_eq!(parse_job_limit_ms(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_field_of_scontrol_is_found_by_its_whole_name() {

@@ -131,6 +131,23 @@ fn an_extension_raises_the_time_limit_of_the_job_or_tells_why_it_does_not() {
     }
     let text = words(&["show", &id]);
     assert!(text.contains("the cluster ends the job then, at its time limit"), "{text}");
+
+    // The operator changes the limit, which siding learns at the next extension.
+    let job = format!("JobId={}", cluster.job_id(&id));
+    let set_limit = |minutes: u32| {
+        cluster.client("scontrol", &["update", &job, &format!("TimeLimit={minutes}")])
+    };
+    let _no_output = set_limit(75);
+    let text = extend("3h");
+    for part in ["now 3h after its start", "ends the job 1h 15m", "Access/permission denied"] {
+        assert!(text.contains(part), "no {part}: {text}");
+    }
+    // With the denial of every update, an extension shows that none was sent: every user may lower
+    // a limit, so it would have taken the hours that the operator has granted.
+    let _no_output = set_limit(300);
+    let text = extend("2h");
+    assert!(text.contains("now 2h after its start") && !text.contains("the job"), "{text}");
+    assert_eq!(cluster.job_field(&id, "%l").as_deref(), Some("5:00:00"));
     create_file(&gate);
     assert_eq!(wait_for_outcome(&sandbox, &id), json!({"kind": "exited", "code": 0}));
 }

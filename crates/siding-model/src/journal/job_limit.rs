@@ -4,34 +4,32 @@ use super::TaskState;
 use crate::executor::SlurmOptions;
 use crate::lifecycle::JobLimitAnswer;
 use crate::process::MonotonicMs;
+use crate::slurm::NO_JOB_LIMIT_MS;
 
 impl TaskState {
-    /// Returns the current time limit of the job with these options, in milliseconds after its
-    /// start; `None` if an argument of sbatch sets it.
+    /// Returns the last known time limit of the job with these options, in milliseconds after its
+    /// start, or [`NO_JOB_LIMIT_MS`]; `None` if an argument of sbatch sets it.
     #[must_use]
     pub fn job_limit_ms(&self, options: &SlurmOptions) -> Option<u64> {
         let requested = || options.time_limit_ms(self.spec.deadline_ms, self.spec.grace_ms);
-        self.raised_job_limit_ms.or_else(requested)
+        self.reported_job_limit_ms.or_else(requested)
     }
 
     /// Stores the answer of the cluster to an extension; `None` if it was not asked.
     pub(super) fn apply_job_limit(&mut self, answer: Option<JobLimitAnswer>) {
-        self.job_limit_refusal = None;
-        match answer {
-            Some(JobLimitAnswer::Raised(limit_ms)) => self.raised_job_limit_ms = Some(limit_ms),
-            Some(JobLimitAnswer::Refused(why)) => self.job_limit_refusal = Some(why),
-            None => {}
-        }
+        let JobLimitAnswer { limit_ms, refusal } = answer.unwrap_or_default();
+        self.job_limit_refusal = refusal;
+        self.reported_job_limit_ms = limit_ms.or(self.reported_job_limit_ms);
     }
 
     /// Returns the time at which the cluster ends the job, according to the time limit that was
-    /// requested, or that `siding extend` has raised. The cluster checks time limits about every
-    /// half minute. `None` without a cluster, while the job waits, after the end, and if an argument
-    /// of sbatch sets the limit.
+    /// requested, or that the cluster reported to `siding extend`. The cluster checks time limits
+    /// about every half minute. `None` without a cluster or a limit, while the job waits, after the
+    /// end, and if an argument of sbatch sets the limit.
     #[must_use]
     pub fn job_limit(&self) -> Option<MonotonicMs> {
         let options = self.spec.executor.as_ref()?.slurm.as_ref()?;
-        let limit_ms = self.job_limit_ms(options)?;
+        let limit_ms = self.job_limit_ms(options).filter(|ms| *ms != NO_JOB_LIMIT_MS)?;
         let has_started = self.remote.as_ref().is_some_and(|remote| remote.clock.is_some());
         (has_started && !self.lifecycle.is_ended()).then(|| self.started.plus_ms(limit_ms))
     }
@@ -97,25 +95,39 @@ mod tests {
         state
     }
 
+    /// Returns the record of an extension to this number of minutes after the start.
+    fn extension(minutes: u64, limit_ms: Option<u64>, refusal: Option<&str>) -> Record {
+        let refusal = refusal.map(str::to_owned);
+        let event = TaskEvent::Extended {
+            deadline: STARTED.plus_ms(minutes * MINUTE_MS),
+            by: None,
+            job_limit: Some(JobLimitAnswer { limit_ms, refusal }),
+        };
+        Record::Event { at: STARTED, event }
+    }
+
     #[test]
     fn the_earlier_of_deadline_and_job_limit_ends_the_task() {
         let after = |minutes: u64| Some(STARTED.plus_ms(minutes * MINUTE_MS));
         let mut state = running_job(None, false);
         assert_eq!((state.job_limit(), state.effective_deadline()), (after(32), after(30)));
-        let deadline = STARTED.plus_ms(60 * MINUTE_MS);
-        let refused = Some(JobLimitAnswer::Refused("Access/permission denied".to_owned()));
-        let moved = TaskEvent::Extended { deadline, by: None, job_limit: refused };
-        state.apply(Record::Event { at: STARTED, event: moved }).expect("it has a deadline");
-        assert_eq!(state.lifecycle.deadline(), Some(deadline));
+        let denied = Some("Access/permission denied");
+        state.apply(extension(60, None, denied)).expect("it has a deadline");
+        assert_eq!(state.lifecycle.deadline(), after(60));
         assert_eq!(state.effective_deadline(), after(32), "the limit of the job stays");
         assert_eq!(state.job_limit_refusal.as_deref(), Some("Access/permission denied"));
 
-        let deadline = STARTED.plus_ms(90 * MINUTE_MS);
-        let job_limit = Some(JobLimitAnswer::Raised(92 * MINUTE_MS));
-        let moved = TaskEvent::Extended { deadline, by: None, job_limit };
-        state.apply(Record::Event { at: STARTED, event: moved }).expect("it has a deadline");
+        state.apply(extension(90, Some(92 * MINUTE_MS), None)).expect("it has a deadline");
         assert_eq!((state.job_limit(), state.effective_deadline()), (after(92), after(90)));
         assert_eq!(state.job_limit_refusal, None);
+
+        // An operator has changed the limit, but not enough for this extension.
+        state.apply(extension(120, Some(100 * MINUTE_MS), denied)).expect("it has a deadline");
+        assert_eq!((state.job_limit(), state.effective_deadline()), (after(100), after(100)));
+        assert_eq!(state.job_limit_refusal.as_deref(), denied);
+
+        state.apply(extension(150, Some(NO_JOB_LIMIT_MS), None)).expect("it has a deadline");
+        assert_eq!((state.job_limit(), state.effective_deadline()), (None, after(150)));
 
         assert_eq!(running_job(Some(5), false).effective_deadline(), after(5));
     }

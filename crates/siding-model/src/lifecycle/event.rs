@@ -17,13 +17,16 @@ pub enum TreeLiveness {
 }
 
 /// The answer of a cluster that was asked for a longer time limit of a task's job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobLimitAnswer {
-    /// The limit is now this number of milliseconds after the start.
-    Raised(u64),
-    /// The limit stays, for this reason in the words of the cluster, which are untrusted.
-    Refused(String),
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobLimitAnswer {
+    /// The limit after the request, in milliseconds after the start, or
+    /// [`NO_JOB_LIMIT_MS`](crate::slurm::NO_JOB_LIMIT_MS); `None` if the cluster has not reported
+    /// it.
+    #[serde(rename = "raised", default, skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
+    /// The reason why the cluster has not raised the limit, in its own words, which are untrusted.
+    #[serde(rename = "refused", default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 /// An event in the life of a task, serialized as in the journal.

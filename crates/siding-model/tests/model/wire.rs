@@ -30,7 +30,10 @@ fn requests() -> Vec<ShimRequest> {
             to_ms: 1,
             by_ms: Some(2),
             by: Some(by.clone()),
-            job_limit: Some(JobLimitAnswer::Refused("denied".to_owned())),
+            job_limit: Some(JobLimitAnswer {
+                limit_ms: Some(u64::MAX),
+                refusal: Some("denied".to_owned()),
+            }),
         },
         ShimRequest::InputWritten { by: None },
         ShimRequest::InputWritten { by: Some(by.clone()) },

@@ -9,9 +9,11 @@ use std::process::{Command, Output, Stdio};
 
 use siding_model::executor::format_array_indexes;
 use siding_model::id::TaskId;
+use siding_model::lifecycle::JobLimitAnswer;
 use siding_model::shell_words::quote_word;
 use siding_model::slurm::{
-    JobPhase, JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE, scontrol_field,
+    JobPhase, JobState, QUEUE_FORMAT, QueueEntry, TIME_FORMAT_VARIABLE, parse_job_limit_ms,
+    scontrol_field,
 };
 
 use super::super::ssh;
@@ -24,12 +26,18 @@ const TIME_LIMIT: [&str; 2] = ["--kill-after=2", "20"];
 /// The same for a command for whose answer a person waits: SIGTERM after 5 s.
 const SHORT_TIME_LIMIT: [&str; 2] = ["--kill-after=1", "5"];
 
+/// The same for a command that precedes another one for the same answer: SIGTERM after 3 s.
+const READ_TIME_LIMIT: [&str; 2] = ["--kill-after=1", "3"];
+
 /// The exit codes of timeout(1) for a command that exceeded its time limit, and for a command that
 /// it then had to kill.
 const TIMEOUT_EXIT_CODES: [i32; 2] = [124, 137];
 
 /// The exit code of timeout(1) for a command that it has not found.
 const NOT_FOUND_EXIT_CODE: i32 = 127;
+
+/// The unit of time limits.
+const MINUTE_MS: u64 = 60_000;
 
 /// A command of Slurm has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +47,13 @@ pub(super) struct SlurmError {
     pub(super) why: String,
     /// Whether the controller did not answer. It may still have carried out the command.
     pub(super) is_ambiguous: bool,
+}
+
+impl SlurmError {
+    /// Returns the reason for a command with a shorter time limit than others.
+    fn into_short_reason(self) -> String {
+        if self.is_ambiguous { "the controller has not answered".to_owned() } else { self.why }
+    }
 }
 
 /// Returns a command of Slurm with a time limit.
@@ -198,9 +213,14 @@ fn last_end(text: &str) -> Option<JobState> {
 /// controller no longer lists it, as for an element of an array. Without an answer, the job counts
 /// as waiting.
 pub(super) fn was_cancelled_in_queue(job_id: &str) -> bool {
-    let mut command = slurm_command("scontrol");
+    show_job(TIME_LIMIT, job_id).output().is_ok_and(|output| shows_no_waiting_job(&output))
+}
+
+/// Returns the command that prints the fields of a job in one line.
+fn show_job(time_limit: [&str; 2], job_id: &str) -> Command {
+    let mut command = limited_command(time_limit, "scontrol");
     command.args(["show", "job", "--oneliner", job_id]);
-    command.output().is_ok_and(|output| shows_no_waiting_job(&output))
+    command
 }
 
 /// Returns whether the output of scontrol for a job that waited shows that it has left the queue.
@@ -222,14 +242,35 @@ pub(super) fn cancel(job_id: &str) -> Result<(), SlurmError> {
     run(&mut command).map(drop)
 }
 
-/// Sets the time limit of a job. Slurm lets only its operators raise the limit of a running job.
-/// Returns the reason if the limit was not set, in the words of Slurm.
-pub(super) fn set_time_limit(job_id: &str, minutes: u64) -> Result<(), String> {
+/// Raises the time limit of a job to this number of milliseconds, in whole minutes, unless it is
+/// already as long. Slurm lets only its operators raise the limit of a running job, but every user
+/// lower the limit of an own job. The limit is therefore read first: an operator may have raised it
+/// beyond the limit that siding knows.
+pub(super) fn raise_time_limit(job_id: &str, needed_ms: u64) -> JobLimitAnswer {
+    let present_ms = match read_time_limit(job_id) {
+        Ok(present_ms) => present_ms,
+        Err(why) => return JobLimitAnswer { limit_ms: None, refusal: Some(why) },
+    };
+    if present_ms >= needed_ms {
+        return JobLimitAnswer { limit_ms: Some(present_ms), refusal: None };
+    }
+    let set = format!("TimeLimit={}", needed_ms / MINUTE_MS);
     let mut command = limited_command(SHORT_TIME_LIMIT, "scontrol");
-    command.args(["update", &format!("JobId={job_id}"), &format!("TimeLimit={minutes}")]);
-    run(&mut command).map(drop).map_err(|error| {
-        if error.is_ambiguous { "the controller has not answered".to_owned() } else { error.why }
-    })
+    match run(command.args(["update", &format!("JobId={job_id}"), &set])) {
+        Ok(_) => JobLimitAnswer { limit_ms: Some(needed_ms), refusal: None },
+        Err(error) => {
+            JobLimitAnswer { limit_ms: Some(present_ms), refusal: Some(error.into_short_reason()) }
+        }
+    }
+}
+
+/// Returns the present time limit of a job in milliseconds, or the reason why it is unknown.
+fn read_time_limit(job_id: &str) -> Result<u64, String> {
+    let line =
+        run(&mut show_job(READ_TIME_LIMIT, job_id)).map_err(SlurmError::into_short_reason)?;
+    let text = scontrol_field(&line, "TimeLimit").unwrap_or_default();
+    parse_job_limit_ms(text)
+        .ok_or_else(|| format!("`scontrol show job` reports the time limit `{text}`"))
 }
 
 /// Returns the command that serves requests on the node of a running job, with pipes as its

@@ -67,7 +67,6 @@ impl JobFollower<'_> {
     /// Asks the cluster for a longer time limit if the job would end before the requested deadline;
     /// `None` if that is not necessary, or the limit or the deadline is not known.
     fn raise_job_limit(&self, to_ms: u64, by_ms: Option<u64>) -> Option<JobLimitAnswer> {
-        const MINUTE_MS: u64 = 60_000;
         let state = self.copy.state.as_ref()?;
         let before_ms = state.lifecycle.deadline()?.ms_since(state.started);
         let cap_ms = state.lifecycle.cap().ms_since(state.started);
@@ -77,11 +76,8 @@ impl JobFollower<'_> {
         }
         // The limit that a new job with this deadline would have.
         let limit_ms = SlurmOptions::default().time_limit_ms(wanted_ms, state.spec.grace_ms)?;
-        let set = commands::set_time_limit(&self.srun_job_id()?, limit_ms / MINUTE_MS);
-        Some(match set {
-            Ok(()) => JobLimitAnswer::Raised(limit_ms),
-            Err(why) => JobLimitAnswer::Refused(why),
-        })
+        // The number for srun can be that of a whole array, whose elements all have a limit.
+        Some(commands::raise_time_limit(self.job_id.as_deref()?, limit_ms))
     }
 
     fn connect_to_node(&mut self) -> io::Result<&mut NodeLink> {
