@@ -124,7 +124,8 @@ const NPM: Dialog = Dialog {
     ],
     prepare: |_| Ok(()),
     verify: |dir, _| {
-        let package: Value = serde_json::from_slice(&fs::read(dir.join("package.json"))?)?;
+        let package = fs::read(dir.join("package.json")).context("could not read package.json")?;
+        let package: Value = serde_json::from_slice(&package)?;
         for (pointer, expected) in [
             ("/name", "shop-api"),
             ("/version", "1.2.0"),

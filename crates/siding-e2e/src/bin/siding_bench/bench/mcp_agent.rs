@@ -15,12 +15,44 @@ use siding_model::terminal::TerminalUser;
 use super::client::BenchClient;
 use super::dialog::{Dialog, TerminalAgent};
 use super::token_count::TokenCount;
+use super::workspace::RowDir;
 
 const PROTOCOL_VERSION: &str = "2025-11-25";
 /// Longest time until the program asks the person for the secret.
 const SECRET_TIMEOUT: Duration = Duration::from_secs(10);
 /// Meets a shell's prompt, which follows the login.
 const PROMPT_CONDITION: &str = "screen:[#$]$";
+
+/// The session of one agent. Without it, all servers that this process starts would share a
+/// session, in which a name refers to the newest task with this name, whichever agent started it.
+#[derive(Debug)]
+pub(super) struct AgentSession<'p> {
+    place: &'p RowDir,
+    id: String,
+    /// The person at the same machine.
+    pub(super) person: BenchClient,
+}
+
+impl<'p> AgentSession<'p> {
+    pub(super) fn open(place: &'p RowDir, id: String) -> Result<Self> {
+        let mut person = place.client()?;
+        person.open_session(&id, std::process::id())?;
+        Ok(Self { place, id, person })
+    }
+
+    /// Returns the command of a server whose tasks belong to this session.
+    pub(super) fn server_command(&self) -> Command {
+        self.place.siding_command(["mcp", "--session", &self.id])
+    }
+}
+
+impl Drop for AgentSession<'_> {
+    /// Stops the program of a dialog that was not finished.
+    fn drop(&mut self) {
+        let mut close = self.place.siding_command(["session", "close", &self.id]);
+        let _best_effort = close.stderr(Stdio::null()).status();
+    }
+}
 
 /// An agent with an MCP server of its own.
 #[derive(Debug)]
@@ -41,8 +73,8 @@ pub(super) struct McpAgent<'p> {
 }
 
 impl<'p> McpAgent<'p> {
-    /// Starts a server with `command`, which is `siding mcp` with its state directory, in the
-    /// directory `work`.
+    /// Starts a server with `command`, which is that of the agent's session, in the directory
+    /// `work`.
     pub(super) fn start_server(
         mut command: Command,
         work: &Path,
@@ -167,7 +199,7 @@ impl TerminalAgent for McpAgent<'_> {
 }
 
 impl Drop for McpAgent<'_> {
-    /// Closes the server's input, at whose end the server stops its tasks and exits.
+    /// Closes the server's input, at whose end the server exits.
     fn drop(&mut self) {
         drop(self.stdin.take());
         let _best_effort = self.server.wait();
@@ -178,4 +210,58 @@ impl Drop for McpAgent<'_> {
 fn result_text(result: &Value) -> String {
     let blocks = result["content"].as_array().into_iter().flatten();
     blocks.filter_map(|block| block["text"].as_str()).map(|text| format!("{text}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use siding_e2e::Sandbox;
+
+    use super::*;
+
+    const QUESTION: Dialog = Dialog {
+        name: "question",
+        programs: &[],
+        command: "read -p 'name? ' name; echo \"$name\" > answer; read -p 'more? ' more",
+        steps: &[],
+        prepare: |_| Ok(()),
+        verify: |_, _| Ok(()),
+    };
+
+    /// Starts an agent whose program asks, in a directory with the name of its session.
+    fn start_agent<'s>(session: &'s AgentSession<'_>, home: &Path) -> McpAgent<'s> {
+        let work = session.place.work.join(&session.id);
+        fs::create_dir(&work).expect("test directory");
+        let mut command = session.server_command();
+        command.env("HOME", home);
+        let mut agent =
+            McpAgent::start_server(command, &work, &session.person).expect("a server starts");
+        let asked = agent.start(&QUESTION).expect("the program starts");
+        assert!(asked.contains("name? ▮"), "{asked}");
+        agent
+    }
+
+    #[test]
+    fn each_agent_types_into_its_own_task_and_leaves_none() {
+        let sandbox = Sandbox::new();
+        let dir = sandbox.path("row");
+        fs::create_dir(&dir).expect("test directory");
+        let place = RowDir::create(dir, sandbox.siding_program()).expect("a row");
+        {
+            let open = |id: &str| AgentSession::open(&place, id.to_owned()).expect("a session");
+            let sessions = [open("first"), open("second")];
+            // The task of the second agent is the newest one with this name.
+            let agents = sessions.each_ref().map(|session| start_agent(session, &sandbox.home()));
+            for (mut agent, name) in agents.into_iter().zip(["Ada", "Bob"]) {
+                let shown = agent.type_keys(&[name, "Enter"]).expect("the keys are typed");
+                assert!(shown.contains("more? ▮"), "{shown}");
+            }
+        }
+        for (id, expected) in [("first", "Ada\n"), ("second", "Bob\n")] {
+            let answer = fs::read_to_string(place.work.join(id).join("answer"));
+            assert_eq!(answer.expect("an answer"), expected);
+        }
+        place.wait_until_idle().expect("the unfinished dialogs are stopped");
+    }
 }

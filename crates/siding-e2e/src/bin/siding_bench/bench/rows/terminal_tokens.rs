@@ -4,17 +4,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
 use super::Row;
 use crate::bench::Bench;
-use crate::bench::client::BenchClient;
 use crate::bench::dialog::{self, DIALOGS, Dialog, TerminalAgent};
 use crate::bench::engine;
-use crate::bench::mcp_agent::McpAgent;
+use crate::bench::mcp_agent::{AgentSession, McpAgent};
 use crate::bench::samples::Samples;
 use crate::bench::ssh_machine::{self, SshMachine, find_program};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
@@ -176,10 +174,10 @@ impl TerminalBench {
 
     fn run_siding(&self, dialog: &Dialog, number: usize) -> Result<AgentRun> {
         let work = self.create_work(dialog, "siding", number)?;
-        let person: BenchClient = self.place.client()?;
-        let mut command: Command = self.place.siding_command(["mcp"]);
+        let session = AgentSession::open(&self.place, format!("{}-{number}", dialog.name))?;
+        let mut command = session.server_command();
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let mut agent = McpAgent::start_server(command, &work, &person)?;
+        let mut agent = McpAgent::start_server(command, &work, &session.person)?;
         let mut run = lead(dialog, &work, &mut agent);
         run.tokens = agent.tokens.tokens;
         run.text_tokens = agent.text_tokens.tokens;
