@@ -49,8 +49,9 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
 /// birthmark of the surrounding task, because an unprivileged process cannot raise a hard limit
 /// (setrlimit(2)). A shim is still recognized between the end of its task and its own exit.
 ///
-/// A shim names its task in its command line, and the journal of that task must name the process as
-/// its shim. A program therefore cannot leave its task by giving a process the name of a shim.
+/// A shim names its task in its command line or, while it exits, by its birthmark. The journal of
+/// that task must name the process as its shim. A program therefore cannot leave its task by giving
+/// a process the name of a shim.
 pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
         && is_recorded_shim_of_other_task(root, own, pid)
@@ -69,7 +70,11 @@ pub(super) fn is_terminal_holder(root: &StateDir, task: TaskId, pid: i32) -> boo
 
 /// Returns whether a process with a shim's name is the recorded shim of another task.
 fn is_recorded_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
-    supervised_task(pid).filter(|kept| *kept != own).is_some_and(|kept| {
+    // An exiting process frees its memory, and thereby its command line, before it closes its
+    // descriptors. The caller of a nested task may have ended by then. Until the process is reaped,
+    // it keeps its name and its limits.
+    let kept = supervised_task(pid).or_else(|| procfs::birthmark(pid)?.task_id());
+    kept.filter(|kept| *kept != own).is_some_and(|kept| {
         let folded = root.task_dir(kept).ok().and_then(|dir| dir.read().ok());
         folded.is_some_and(|folded| procfs::identify(pid) == Some(folded.state.shim))
     })

@@ -3,8 +3,13 @@
 use std::process::{Child, Command, Stdio};
 
 use siding_model::id::TaskKind;
+use siding_model::process::UnixMs;
+use siding_model::record::{AcceptedTask, BASE_FORMAT, Record};
+use siding_model::sample::sample_task_spec;
 
 use super::*;
+use crate::processes::siding_process::SHIM_NAME;
+use crate::store::journal_file::JournalFile;
 
 /// A process with a task's birthmark, which is killed on drop.
 struct MarkedChild(Child);
@@ -149,4 +154,49 @@ fn processes_of_a_shared_scan_are_held_and_dead_ones_rescanned() {
     }
     assert_eq!(held(id(83)), Ok(vec![]));
     assert_eq!(held(id(82)), Ok(vec![stays.process()]));
+}
+
+/// Records a task that this process supervises, but does not mark it live: the task has ended, or
+/// its record is about to be written.
+fn record_unmarked_task(root: &StateDir, id: TaskId, shim: ProcRef) {
+    let accepted = AcceptedTask {
+        format: BASE_FORMAT,
+        boot: procfs::boot_id().expect("is there"),
+        at: MonotonicMs(0),
+        wall: UnixMs(0),
+        shim,
+        cgroup: None,
+        adopted: None,
+        spec: sample_task_spec(id),
+    };
+    let dir = root.create_task(id).expect("a directory");
+    let mut journal = JournalFile::create(&dir).expect("a journal");
+    journal.append(&[Record::Accepted(Box::new(accepted))]).expect("written");
+}
+
+/// A shim without a command line: it has freed its memory, and its caller already knows the end.
+#[test]
+fn an_exiting_shim_of_a_nested_task_is_not_of_the_outer_task() {
+    let (_temporary, root) = empty_state_dir();
+    let (outer, nested) = (id(85), id(84));
+    let name = SHIM_NAME.to_str().expect("ASCII");
+    let set_name = format!("printf {name} > /proc/$$/comm; echo; read -r _");
+    let mut shim = MarkedChild::new(nested, &set_name);
+    let mut impostor = MarkedChild::new(nested, &set_name);
+    record_unmarked_task(&root, nested, shim.process());
+    for child in [&mut shim, &mut impostor] {
+        drop(child.0.stdin.take());
+        // The end of the output is closed after the memory is freed.
+        let mut rest = Vec::new();
+        let out = child.0.stdout.as_mut().expect("is piped");
+        std::io::Read::read_to_end(out, &mut rest).expect("it ends");
+        let title = procfs::command_line(child.process().pid, 64);
+        assert_eq!(title.as_deref(), Some(format!("[{name}]").as_str()), "no command line is left");
+    }
+    let is_of_other = |child: &MarkedChild, own: TaskId| {
+        is_of_other_task(&root, own.birthmark(), child.process().pid)
+    };
+    assert!(is_of_other(&shim, outer));
+    assert!(!is_of_other(&shim, nested), "it is the shim of this task");
+    assert!(!is_of_other(&impostor, outer), "the journal names another process");
 }
