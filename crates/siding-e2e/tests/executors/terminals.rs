@@ -2,10 +2,12 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use siding_e2e::{Process, ProgramOutput, RunningProgram, Sandbox, Terminal, eventually};
+use siding_e2e::{
+    Invocation, Process, ProgramOutput, RunningProgram, Sandbox, Terminal, eventually,
+};
 
 use crate::input::files_with;
-use crate::local_tasks::{kill_process, kill_shim, show_task, wait_for_outcome};
+use crate::local_tasks::{kill_process, kill_shim, show_task, task_id, wait_for_outcome};
 use crate::slurm_cluster::SlurmCluster;
 use crate::ssh_remote::SshRemote;
 use crate::{create_file, sandbox, wait_for_file_command};
@@ -15,6 +17,8 @@ const ANSWER: &str = "echo up; while read -r line; do sleep .2; echo \"got:$line
                       [ \"$line\" = size ] && stty size; done";
 /// The output of [`ANSWER`] before it reads.
 const FIRST_OUTPUT: &str = "up\r\n";
+/// The flags of a call for [`start_with_terminal`].
+const TERMINAL_FLAGS: [&str; 2] = ["--background", "--pty"];
 const CTRL_C: &str = "\x03";
 /// The keys that detach: Ctrl-\ twice.
 const DETACH: &str = "\x1c\x1c";
@@ -53,6 +57,15 @@ impl Person {
         self.terminal.send_keys(DETACH);
         let _left = self.call.wait().expect_code(0);
     }
+}
+
+/// Starts a prepared call with [`TERMINAL_FLAGS`], and returns the task's id. Only a
+/// detachment returns the terminal of the task to agents: with the default `attach_idle`, the
+/// terminal would be returned while a test waits for the effect of a detachment, and on a slow
+/// machine between two keys of a person.
+#[track_caller]
+fn start_with_terminal(run: Invocation) -> String {
+    task_id(&run.env("SIDING_ATTACH_IDLE", "1h").run().expect_code(0))
 }
 
 /// Types as an agent.
@@ -164,7 +177,7 @@ fn expect_lease(sandbox: &Sandbox, id: &str) {
 fn an_agent_types_into_a_remote_terminal() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
-    let id = remote.start_task(&["--pty"], ANSWER);
+    let id = start_with_terminal(remote.run(&TERMINAL_FLAGS, ANSWER));
     remote.wait_for_output(&id, FIRST_OUTPUT.len());
     expect_dialog(&sandbox, &id);
     stop(&sandbox, &id);
@@ -175,7 +188,7 @@ fn an_agent_types_into_a_remote_terminal() {
 fn a_person_has_a_remote_terminal_on_both_machines() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
-    let id = remote.start_task(&["--pty"], ANSWER);
+    let id = start_with_terminal(remote.run(&TERMINAL_FLAGS, ANSWER));
     remote.wait_for_output(&id, FIRST_OUTPUT.len());
     expect_lease(&sandbox, &id);
     let mut person = Person::attach(&sandbox, &id, "up");
@@ -194,7 +207,7 @@ fn a_person_has_a_remote_terminal_on_both_machines() {
 fn a_person_sees_an_interruption_and_continues_after_it() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
-    let id = remote.start_task(&["--pty"], ANSWER);
+    let id = start_with_terminal(remote.run(&TERMINAL_FLAGS, ANSWER));
     remote.wait_for_output(&id, FIRST_OUTPUT.len());
     let mut person = Person::attach(&sandbox, &id, "up");
     person.say("size");
@@ -236,7 +249,7 @@ fn say_after_kill(remote: &SshRemote<'_>, id: &str, person: &mut Person, line: &
 fn a_person_continues_after_the_kill_of_the_mirror() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
-    let id = remote.start_task(&["--pty"], ANSWER);
+    let id = start_with_terminal(remote.run(&TERMINAL_FLAGS, ANSWER));
     remote.wait_for_output(&id, FIRST_OUTPUT.len());
     let mut person = Person::attach(&sandbox, &id, "up");
     person.say("before");
@@ -252,7 +265,7 @@ fn a_person_continues_after_the_kill_of_the_mirror() {
 fn a_person_continues_after_the_kill_of_the_remote_shim() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
-    let id = remote.start_task(&["--pty"], ANSWER);
+    let id = start_with_terminal(remote.run(&TERMINAL_FLAGS, ANSWER));
     remote.wait_for_output(&id, FIRST_OUTPUT.len());
     let mut person = Person::attach(&sandbox, &id, "up");
     person.say("before");
@@ -274,7 +287,7 @@ fn a_secret_is_answered_on_a_remote_terminal_and_is_in_no_file() {
     let sandbox = sandbox();
     let remote = SshRemote::start(&sandbox);
     let text = "read -s -p 'PIN: ' pin; echo; echo \"length=${#pin}\"; unset pin; read -r _";
-    let id = remote.start_task(&["--pty"], text);
+    let id = start_with_terminal(remote.run(&TERMINAL_FLAGS, text));
     remote.wait_for_output(&id, "PIN: ".len());
     wait_for(&sandbox, &id, "input");
     let done = type_keys(&sandbox, &id, &["1234", "Enter"]).expect_code(125);
@@ -369,7 +382,7 @@ fn keys_before_the_first_answer_of_the_machine_are_typed() {
 fn a_job_has_a_terminal_for_agents_and_persons() {
     let sandbox = sandbox();
     let cluster = SlurmCluster::start(&sandbox);
-    let id = cluster.start_task(&["--pty"], ANSWER);
+    let id = start_with_terminal(cluster.run(&TERMINAL_FLAGS, ANSWER));
     cluster.wait_for_output(&id, FIRST_OUTPUT.len());
     expect_dialog(&sandbox, &id);
     expect_lease(&sandbox, &id);
@@ -392,7 +405,8 @@ fn a_job_has_a_terminal_for_agents_and_persons() {
 fn a_requeued_job_continues_with_its_terminal() {
     let sandbox = sandbox();
     let cluster = SlurmCluster::start(&sandbox);
-    let id = cluster.start_task(&["--pty", "--engine-arg=--requeue"], ANSWER);
+    let flags = [&TERMINAL_FLAGS[..], &["--engine-arg=--requeue"]].concat();
+    let id = start_with_terminal(cluster.run(&flags, ANSWER));
     cluster.wait_for_output(&id, FIRST_OUTPUT.len());
     let mut person = Person::attach(&sandbox, &id, "up");
     person.say("size");
