@@ -6,13 +6,14 @@
 
 mod key_queue;
 mod refusal;
+mod suspension;
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use siding_core::store::StateDir;
-use siding_core::sys::signals::{self, SignalFd};
+use siding_core::sys::signals::SignalFd;
 use siding_core::sys::{clock, tty};
 use siding_core::task::run::{ForegroundCaller, ShimEvent, WriteResult};
 use siding_core::task::watch::TaskWatch;
@@ -23,8 +24,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::terminal::{
-    DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, SuspendKey, TerminalFacts,
-    TerminalSize, TerminalUser,
+    DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, SuspendKey, TerminalSize, TerminalUser,
 };
 
 use crate::command_output::CommandOutput;
@@ -33,18 +33,13 @@ use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
 use crate::render;
 use crate::terminal_replay;
 use key_queue::KeyQueue;
+use suspension::SuspendedScreen;
 
 /// Time after which the key that moves a command to the background is shown.
 pub(crate) const HINT_AFTER: Duration = Duration::from_secs(5);
 /// The note about a command that continues after an interrupt.
 pub(crate) const SECOND_INTERRUPT_NOTE: &str =
     "interrupted; the command has not ended yet, and another Ctrl-C kills it";
-/// The note about a command that continues after Ctrl-C was pressed twice.
-const IGNORED_INTERRUPTS_NOTE: &str = "the command ignores Ctrl-C; another Ctrl-C stops it with \
-                                       everything that it started";
-/// The note about a command that continues while its call is suspended.
-const SUSPENDED_NOTE: &str =
-    "Ctrl-Z suspends only this call; the command continues, and `fg` shows it again";
 /// Maximum number of typed bytes in one read.
 const TYPED_BYTES: usize = 1024;
 
@@ -158,15 +153,6 @@ pub(crate) struct TerminalCaller<'f> {
     last_signal: Option<Signal>,
 }
 
-/// The content of a terminal when this process was suspended.
-#[derive(Debug)]
-enum SuspendedScreen {
-    /// Lines of output, with these modes.
-    Lines { modes: String },
-    /// The screen of a full-screen program, which is drawn again.
-    Full,
-}
-
 impl<'f> TerminalCaller<'f> {
     /// Connects this terminal with that of a task, which has the size `task_size`. The mode of this
     /// terminal is restored by [`Self::leave`], and when the value is dropped.
@@ -238,51 +224,6 @@ impl<'f> TerminalCaller<'f> {
         self.output
     }
 
-    /// Handles a signal that is about the terminal. Returns false for any other signal.
-    fn handle_terminal_signal(&mut self, signal: Signal) -> bool {
-        if signal == Signal::WINCH {
-            self.must_fit_size = true;
-            return true;
-        }
-        if signal == Signal::TSTP {
-            self.suspend();
-        }
-        if signal == Signal::CONT || signal == Signal::TSTP {
-            self.resume();
-        }
-        KEYBOARD_SIGNALS.contains(&signal)
-    }
-
-    /// Restores the terminal, and stops this process until the shell continues it. The command
-    /// continues.
-    fn suspend(&mut self) {
-        if self.suspended.is_none() {
-            self.suspended = Some(if self.output.is_full_screen() {
-                SuspendedScreen::Full
-            } else {
-                SuspendedScreen::Lines { modes: self.output.terminal_modes() }
-            });
-            self.output.reset_terminal();
-        }
-        self.keys.suspend();
-    }
-
-    /// Reads keys again if this process is in the foreground of the terminal.
-    fn resume(&mut self) {
-        self.keys.resume();
-        if !self.keys.is_reading() {
-            return;
-        }
-        self.must_fit_size = true;
-        let shown = match self.suspended.take() {
-            Some(SuspendedScreen::Full) => self.show_present_screen(0),
-            Some(SuspendedScreen::Lines { modes }) => self.output.show_bytes(modes.as_bytes()),
-            None => Ok(()),
-        };
-        // Without the screen, the next output of the program draws it.
-        let _best_effort = shown;
-    }
-
     /// Reads the typed keys without waiting. Returns the request that they make.
     fn take_keys(&mut self) -> Option<CallEvent> {
         let mut typed = [0; TYPED_BYTES];
@@ -327,28 +268,6 @@ impl<'f> TerminalCaller<'f> {
             self.task_size = Some(size);
         }
         Ok(())
-    }
-
-    /// Processes the state of the task's terminal, which this process has requested.
-    fn on_facts(&mut self, facts: &TerminalFacts) {
-        if self.interrupts.on_facts(facts) {
-            render::print_note(IGNORED_INTERRUPTS_NOTE);
-        }
-        let decision = self.suspend_key.on_facts(facts);
-        self.queue.push(&decision.forwarded);
-        if decision.is_suspended {
-            render::print_note(SUSPENDED_NOTE);
-            // The key stops the whole job of the shell, such as a script that contains this call.
-            // This process also receives the signal, and restores the terminal before it stops.
-            signals::signal_own_group(Signal::TSTP);
-        }
-    }
-
-    /// Passes on the keys that wait for the state of the terminal, because that state will not
-    /// arrive.
-    fn release_keys(&mut self) {
-        let released = self.suspend_key.release();
-        self.queue.push(&released);
     }
 
     fn requester(&self) -> String {

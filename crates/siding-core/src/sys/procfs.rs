@@ -320,6 +320,23 @@ pub fn names_in_own_group() -> Option<Vec<String>> {
     Some(all_pids().ok()?.into_iter().filter(is_other).filter_map(process_name).collect())
 }
 
+/// Returns whether the process group of this process is orphaned: no process of another group of
+/// the session, such as a shell with job control, is the parent of a member (setpgid(2)). The
+/// kernel does not stop the processes of such a group for a key of the terminal. Returns false if
+/// `/proc` does not show this process, or cannot be listed.
+#[must_use]
+pub fn is_own_group_orphaned() -> bool {
+    let own = self_pid_in_proc().and_then(stat);
+    let (Some(own), Ok(pids)) = (own, all_pids()) else { return false };
+    let members = pids
+        .into_iter()
+        .filter_map(stat)
+        .filter(|member| member.pgrp == own.pgrp && !matches!(member.state, 'Z' | 'X'));
+    !members
+        .filter_map(|member| stat(member.ppid))
+        .any(|parent| parent.session == own.session && parent.pgrp != own.pgrp)
+}
+
 /// Returns the path of the program that a process executes. `None` for a zombie or a kernel thread,
 /// and if the link in `/proc` cannot be read.
 #[must_use]

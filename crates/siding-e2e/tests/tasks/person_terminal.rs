@@ -282,5 +282,24 @@ fn suspend_and_continue(suspend: impl FnOnce(&mut Terminal, &Process)) {
     let _ended = shell.wait();
     let task = Task::only(&sandbox);
     assert_eq!(task.wait_outcome()["kind"], "exited");
+/// No shell could continue this call, whose process group is orphaned, as with
+/// `ssh -t HOST siding run`. The key reaches the program, here as a character of its line.
+#[test]
+fn ctrl_z_belongs_to_the_command_if_no_shell_could_continue_the_call() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = "stty -isig; echo up; IFS= read -r line; printf '%s' \"$line\" | od -An -c";
+    let call = start_on(&sandbox, &terminal, text);
+    terminal.wait_for_row("up");
+    terminal.send_keys("a");
+    terminal.send_keys(CTRL_Z);
+    terminal.send_keys("b\r");
+    terminal.wait_for_row("a 032   b");
+    let _ended = call.wait().expect_code(0);
+    let shown = terminal.scrollback_text();
+    assert!(!shown.contains("suspends"), "{shown}");
+    Task::only(&sandbox).expect_stopped();
+}
+
     task.expect_stopped();
 }

@@ -10,6 +10,8 @@ const CTRL_Z: u8 = 0x1a;
 /// process of that session could continue it, so the kernel ignores the key (an orphaned process
 /// group, setpgid(2)). In a task, the key therefore suspends the call instead. Everywhere else it
 /// belongs to the task: to a program that reads single keys, and to the job of a shell in the task.
+/// It also belongs to the task if no shell could continue the call, such as that of
+/// `ssh -t HOST siding run`.
 ///
 /// The state of the terminal decides, so the key and the bytes after it are held until that state
 /// is known.
@@ -50,13 +52,14 @@ impl SuspendKey {
         is_due
     }
 
-    /// Processes the requested state of the terminal.
-    pub fn on_facts(&mut self, facts: &TerminalFacts) -> SuspendDecision {
+    /// Processes the requested state of the terminal. `can_be_continued` tells whether a shell
+    /// could continue the suspended call.
+    pub fn on_facts(&mut self, facts: &TerminalFacts, can_be_continued: bool) -> SuspendDecision {
         if !self.is_checking {
             return SuspendDecision::default();
         }
         let held = self.release();
-        if facts.input.canonical && facts.is_leader_in_foreground {
+        if can_be_continued && facts.input.canonical && facts.is_leader_in_foreground {
             SuspendDecision { forwarded: Vec::new(), is_suspended: true }
         } else {
             SuspendDecision { forwarded: held, is_suspended: false }
@@ -94,9 +97,13 @@ mod tests {
         assert!(key.start_check());
         assert!(!key.start_check(), "the state is requested once");
         let suspended = SuspendDecision { forwarded: Vec::new(), is_suspended: true };
-        assert_eq!(key.on_facts(&COMMAND), suspended);
+        assert_eq!(key.on_facts(&COMMAND, true), suspended);
         assert_eq!(key.feed(b"d".to_vec()), b"d");
-        assert_eq!(key.on_facts(&COMMAND), SuspendDecision::default(), "no state was requested");
+        assert_eq!(
+            key.on_facts(&COMMAND, true),
+            SuspendDecision::default(),
+            "no state was requested"
+        );
     }
 
     #[test]
@@ -111,8 +118,17 @@ mod tests {
             assert!(key.start_check());
             assert!(key.feed(b"fg".to_vec()).is_empty(), "later keys do not overtake it");
             let forwarded = SuspendDecision { forwarded: b"\x1afg".to_vec(), is_suspended: false };
-            assert_eq!(key.on_facts(&facts), forwarded);
+            assert_eq!(key.on_facts(&facts, true), forwarded);
         }
+    }
+
+    #[test]
+    fn ctrl_z_belongs_to_the_program_if_no_shell_could_continue_the_call() {
+        let mut key = SuspendKey::default();
+        assert!(key.feed(b"\x1ax".to_vec()).is_empty());
+        assert!(key.start_check());
+        let forwarded = SuspendDecision { forwarded: b"\x1ax".to_vec(), is_suspended: false };
+        assert_eq!(key.on_facts(&COMMAND, false), forwarded);
     }
 
     #[test]
