@@ -375,6 +375,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
             Some(ShimEvent::MayBeNewShim) if watch.reconnects() != self.reconnects => {
                 self.reconnects = watch.reconnects();
                 self.queue.drop_sent();
+                self.interrupts.restart_check(clock::monotonic_now());
                 self.release_keys();
             }
             Some(ShimEvent::KeysRefused) => {

@@ -1,5 +1,7 @@
 //! The terminal that a command has by default if a person starts it at a terminal.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
 use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, eventually_some};
@@ -174,6 +176,36 @@ fn a_command_that_ignores_ctrl_c_can_be_stopped() {
     task.expect_stopped();
 }
 
+/// The command is stopped as well if the shim is killed before it answers whether the command
+/// ignores Ctrl-C: the next shim answers.
+#[test]
+fn a_command_that_ignores_ctrl_c_can_be_stopped_after_the_shim_was_killed() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = format!("trap '' INT; echo up; {}", wait_for_file_command("never"));
+    let line = sandbox.siding_line(&["run", "--grace", "0s", "--", &text]);
+    let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+    terminal.wait_for_row("up");
+    let task = Task::only(&sandbox);
+    let pid = task.show()["shim_pid"].as_u64().expect("a running task has a shim");
+    let shim = Process::from_pid(pid.try_into().expect("a pid")).expect("the shim runs");
+    terminal.send_keys(CTRL_C);
+    // The kernel discards the echo of a key that was not read before the next interrupt.
+    terminal.wait_for_text("^C");
+    terminal.send_keys(CTRL_C);
+    terminal.wait_for_text("^C^C");
+    shim.signal(Signal::STOP);
+    // The call sends its request 3 s after the second key, and the shim does not read it.
+    let requested = Instant::now() + Duration::from_secs(4);
+    eventually("the call has sent its request", || Instant::now() >= requested);
+    shim.signal(Signal::KILL);
+    terminal.wait_for_text("siding: the command ignores Ctrl-C");
+    terminal.send_keys(CTRL_C);
+    let _stopped = call.wait();
+    assert_eq!(task.show()["outcome"]["kind"], "stopped");
+    task.expect_stopped();
+}
+
 /// The terminal is restored if the task is killed while it shows a screen of its own.
 #[test]
 fn a_killed_task_leaves_the_terminal_restored() {
@@ -250,6 +282,25 @@ fn ctrl_z_stops_the_job_of_a_shell_in_the_task() {
     task.expect_stopped();
 }
 
+/// No shell could continue this call, whose process group is orphaned, as with
+/// `ssh -t HOST siding run`. The key reaches the program, here as a character of its line.
+#[test]
+fn ctrl_z_belongs_to_the_command_if_no_shell_could_continue_the_call() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = "stty -isig; echo up; IFS= read -r line; printf '%s' \"$line\" | od -An -c";
+    let call = start_on(&sandbox, &terminal, text);
+    terminal.wait_for_row("up");
+    terminal.send_keys("a");
+    terminal.send_keys(CTRL_Z);
+    terminal.send_keys("b\r");
+    terminal.wait_for_row("a 032   b");
+    let _ended = call.wait().expect_code(0);
+    let shown = terminal.scrollback_text();
+    assert!(!shown.contains("suspends"), "{shown}");
+    Task::only(&sandbox).expect_stopped();
+}
+
 fn suspend_and_continue(suspend: impl FnOnce(&mut Terminal, &Process)) {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
@@ -282,24 +333,5 @@ fn suspend_and_continue(suspend: impl FnOnce(&mut Terminal, &Process)) {
     let _ended = shell.wait();
     let task = Task::only(&sandbox);
     assert_eq!(task.wait_outcome()["kind"], "exited");
-/// No shell could continue this call, whose process group is orphaned, as with
-/// `ssh -t HOST siding run`. The key reaches the program, here as a character of its line.
-#[test]
-fn ctrl_z_belongs_to_the_command_if_no_shell_could_continue_the_call() {
-    let sandbox = sandbox();
-    let mut terminal = Terminal::new(80, 24);
-    let text = "stty -isig; echo up; IFS= read -r line; printf '%s' \"$line\" | od -An -c";
-    let call = start_on(&sandbox, &terminal, text);
-    terminal.wait_for_row("up");
-    terminal.send_keys("a");
-    terminal.send_keys(CTRL_Z);
-    terminal.send_keys("b\r");
-    terminal.wait_for_row("a 032   b");
-    let _ended = call.wait().expect_code(0);
-    let shown = terminal.scrollback_text();
-    assert!(!shown.contains("suspends"), "{shown}");
-    Task::only(&sandbox).expect_stopped();
-}
-
     task.expect_stopped();
 }

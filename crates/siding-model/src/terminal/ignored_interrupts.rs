@@ -103,6 +103,14 @@ impl IgnoredInterrupts {
         }
     }
 
+    /// Repeats a started check after a pause, because the requested state of the terminal may not
+    /// arrive: the request was refused, or its shim was replaced.
+    pub fn restart_check(&mut self, now: MonotonicMs) {
+        if self.state == InterruptState::Checking {
+            self.state = InterruptState::Twice { check_at: now.plus_ms(END_MS) };
+        }
+    }
+
     /// Returns when [`Self::start_check`] must be called; `None` if time has no effect.
     #[must_use]
     pub const fn check_at(&self) -> Option<MonotonicMs> {
@@ -176,6 +184,20 @@ mod tests {
         assert!(interrupts.on_facts(&BUSY));
         assert!(interrupts.on_typed(b"\x03", MonotonicMs(9_000)));
         assert!(interrupts.on_typed(b"\x03", MonotonicMs(9_100)), "the next one kills it");
+    }
+
+    #[test]
+    fn a_check_without_an_answer_is_repeated() {
+        let mut interrupts = pressed_twice(100);
+        interrupts.restart_check(MonotonicMs(200));
+        assert_eq!(interrupts.check_at(), Some(MonotonicMs(3_100)), "no check has started");
+        assert!(interrupts.start_check(MonotonicMs(3_100)));
+        interrupts.restart_check(MonotonicMs(4_000));
+        assert!(!interrupts.on_facts(&BUSY), "the answer to the lost request does not count");
+        assert!(!interrupts.start_check(MonotonicMs(6_999)), "a refusal is not repeated at once");
+        assert!(interrupts.start_check(MonotonicMs(7_000)));
+        assert!(interrupts.on_facts(&BUSY));
+        assert!(interrupts.on_typed(b"\x03", MonotonicMs(8_000)));
     }
 
     #[test]
