@@ -386,6 +386,9 @@ impl ForegroundCaller for TerminalCaller<'_> {
                 self.on_refused(why);
                 self.release_keys();
             }
+            Some(ShimEvent::WriteUnconfirmed { why }) => self.on_unconfirmed(why),
+            // The size is requested again with the next key.
+            Some(ShimEvent::ResizeRefused) => self.task_size = None,
             Some(ShimEvent::ConnectionChanged { unreachable }) => {
                 self.on_connection_changed(unreachable.as_deref());
             }
@@ -399,7 +402,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
             }
             Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
             Some(ShimEvent::TerminalResized(size)) => self.task_size = Some(*size),
-            // A machine that has just become reachable refused an earlier change of size.
+            // A change of the size was refused, for example because the disk was full.
             Some(ShimEvent::Running) => self.must_fit_size |= self.task_size.is_none(),
             Some(
                 ShimEvent::MayBeNewShim

@@ -2,6 +2,7 @@
 
 mod check;
 mod file_copies;
+mod pending_request;
 mod program;
 mod project_files;
 pub mod rsync;

@@ -97,7 +97,8 @@ pub enum ShimRequest {
     /// Write to the task's terminal as a keyboard would. The responses are
     /// [`ShimMessage::TerminalWritten`] and then [`ShimMessage::Done`], or
     /// [`ShimMessage::KeysRefused`] or [`ShimMessage::OutputDiffers`], after which nothing was
-    /// written.
+    /// written. For a shim on another machine, the response can also be
+    /// [`ShimMessage::WriteUnconfirmed`].
     TerminalWrite {
         /// The bytes, at most [`MAX_TERMINAL_WRITE_BYTES`].
         #[serde(with = "hex_bytes")]
@@ -115,7 +116,8 @@ pub enum ShimRequest {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_secret: bool,
     },
-    /// Change the size of the task's terminal.
+    /// Change the size of the task's terminal. A refusal is [`ShimMessage::ResizeRefused`], so that
+    /// it is not taken for the refusal of keys that were typed at the same time.
     TerminalResize {
         /// The new size.
         size: TerminalSize,
@@ -166,6 +168,13 @@ impl ShimRequest {
             | Self::Usage
             | Self::Ping => false,
         }
+    }
+
+    /// Returns whether the request writes to the terminal, so that a repetition would type the keys
+    /// twice.
+    #[must_use]
+    pub const fn is_terminal_write(&self) -> bool {
+        matches!(self, Self::TerminalWrite { .. })
     }
 
     /// Returns whether the response may follow the responses to later requests, because the shim
@@ -239,6 +248,17 @@ pub enum ShimMessage {
         /// Length of the output in bytes.
         bytes: u64,
     },
+    /// It is unknown whether the terminal has accepted the bytes of the client: the request was
+    /// sent, and its response is lost.
+    WriteUnconfirmed {
+        /// The reason, for a person.
+        why: String,
+    },
+    /// The size of the terminal was not changed.
+    ResizeRefused {
+        /// The reason, for a person.
+        why: String,
+    },
     /// The request was carried out.
     Done,
     /// The request is not possible in the current state.
@@ -257,14 +277,28 @@ pub enum ShimMessage {
 }
 
 impl ShimMessage {
-    /// Returns whether the message says that a request was carried out or refused.
+    /// Returns the response to a request that was sent to the shim, and whose own response is lost.
+    /// A request other than a write may be repeated; typed keys would arrive twice.
+    #[must_use]
+    pub fn from_lost_response(is_terminal_write: bool, why: &str) -> Self {
+        if is_terminal_write {
+            Self::WriteUnconfirmed { why: why.to_owned() }
+        } else {
+            Self::Refused { why: format!("{why}; try again") }
+        }
+    }
+
+    /// Returns whether the message responds to a request: the request was carried out or refused,
+    /// or its outcome is unknown.
     #[must_use]
     pub const fn is_response(&self) -> bool {
         match self {
             Self::Done
             | Self::Refused { .. }
             | Self::KeysRefused { .. }
-            | Self::OutputDiffers { .. } => true,
+            | Self::OutputDiffers { .. }
+            | Self::WriteUnconfirmed { .. }
+            | Self::ResizeRefused { .. } => true,
             Self::Record { .. }
             | Self::Output { .. }
             | Self::Why { .. }
@@ -318,6 +352,16 @@ mod tests {
         assert_eq!(serde_json::from_str::<ShimRequest>(&json).expect("is a request"), request);
         let broken = json.replace("0001", "000");
         assert!(serde_json::from_str::<ShimRequest>(&broken).is_err());
+    }
+
+    #[test]
+    fn only_a_request_that_types_no_keys_is_repeated_after_a_lost_response() {
+        let why = "the connection broke";
+        let lost = |is_write| ShimMessage::from_lost_response(is_write, why);
+        assert_eq!(lost(true), ShimMessage::WriteUnconfirmed { why: why.to_owned() });
+        let refused = ShimMessage::Refused { why: "the connection broke; try again".to_owned() };
+        assert_eq!(lost(false), refused);
+        assert!(lost(true).is_response() && lost(false).is_response());
     }
 
     #[test]

@@ -34,6 +34,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::record::{CloseSummary, OutputTotals, Record};
 use siding_model::remote::{MirrorAction, MirrorMachine, SESSION_REQUESTER};
 use siding_model::signal::Signal;
+use siding_model::terminal::TerminalSize;
 
 use crate::clients::{ClientId, Clients};
 use crate::lease::Lease;
@@ -44,6 +45,7 @@ use crate::task_record::TaskRecord;
 use connection::MirrorConnection;
 use fetch::{FetchProcess, WaitingFetch};
 use input::MirrorInput;
+use requests::UnansweredRequest;
 
 pub(crate) use prepare::{start, take_over};
 
@@ -68,8 +70,11 @@ pub(crate) struct Mirror {
     fetch: Option<FetchProcess>,
     /// The requested file whose copy cannot start yet.
     waiting_fetch: Option<WaitingFetch>,
-    /// Clients whose requests were forwarded, each with the number of its request.
-    forwarded: Vec<(u64, ClientId)>,
+    /// The forwarded requests without a response, oldest first.
+    forwarded: Vec<UnansweredRequest>,
+    /// The size of the terminal that a client requested while no request could be forwarded, or
+    /// whose request was interrupted.
+    unsent_size: Option<TerminalSize>,
     /// Clients that use the terminal over the present connection; when one disconnects, the remote
     /// shim is notified.
     viewers: Vec<ClientId>,
@@ -115,6 +120,7 @@ impl Mirror {
         self.store_again(now);
         self.connect_if_due(now);
         self.report_delayed_stops(now);
+        self.forward_unsent_size();
         self.start_waiting_fetch(now);
         self.pump_input();
     }

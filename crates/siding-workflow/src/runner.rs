@@ -330,6 +330,8 @@ impl WorkflowRunner<'_, '_> {
                 Ok(ShimEvent::Refused { why }) => running.stop_delay = Some(why),
                 Ok(
                     ShimEvent::KeysRefused
+                    | ShimEvent::WriteUnconfirmed { .. }
+                    | ShimEvent::ResizeRefused
                     | ShimEvent::TerminalWritten { .. }
                     | ShimEvent::TerminalFacts(_)
                     | ShimEvent::TerminalResized(_)

@@ -21,30 +21,48 @@ impl TerminalCaller<'_> {
         CallEvent::Interrupted { signal: Signal::INT }
     }
 
-    /// Handles the refusal of a request by the shim: of keys, of a new size, or of a stop that
-    /// takes longer.
+    /// Handles the refusal of a request by the shim: of keys, of the state of the terminal, or of a
+    /// stop that takes longer.
     pub(super) fn on_refused(&mut self, why: &str) {
-        self.refusal = Some(why.to_owned());
-        // The size is requested again with the next key.
-        self.task_size = None;
-        if !self.queue.drop_sent() {
-            return;
+        let note = format!("not typed: {}", make_visible(why));
+        if self.drop_keys(why, &note, self.knows_refusal) {
+            self.knows_refusal = true;
         }
-        let why = make_visible(why);
+    }
+
+    /// Handles keys that may have been typed, because the answer of the shim is lost.
+    pub(super) fn on_unconfirmed(&mut self, why: &str) {
+        let note = format!(
+            "it is unknown whether the last keys were typed: {}; look at the screen before you \
+             type again",
+            make_visible(why)
+        );
+        // The next refused keys are another case.
+        self.knows_refusal = false;
+        self.drop_keys(why, &note, false);
+    }
+
+    /// Drops the unanswered keys, because they have not reached the program, or may not have.
+    /// `note` informs the person, unless this `is_known`. Returns whether there were such keys.
+    fn drop_keys(&mut self, why: &str, note: &str, is_known: bool) -> bool {
+        self.refusal = Some(why.to_owned());
+        let now = clock::monotonic_now();
+        self.interrupts.restart_check(now);
+        if !self.queue.drop_sent() {
+            return false;
+        }
         match self.interrupts.on_refused() {
-            RefusedKeys::Stop if self.options.owns_command => {
-                self.interrupt_at = Some(clock::monotonic_now());
-            }
+            RefusedKeys::Stop if self.options.owns_command => self.interrupt_at = Some(now),
             RefusedKeys::FirstInterrupt if self.options.owns_command => {
-                render::print_note(&format!("not typed: {why}; another Ctrl-C stops the command"));
+                render::print_note(&format!("{note}; another Ctrl-C stops the command"));
             }
             RefusedKeys::Stop | RefusedKeys::FirstInterrupt | RefusedKeys::Lost => {
-                if !self.knows_refusal {
-                    render::print_note(&format!("not typed: {why}"));
+                if !is_known {
+                    render::print_note(note);
                 }
             }
         }
-        self.knows_refusal = true;
+        true
     }
 
     /// Handles an interruption of the connection to the machine of the task, or its end.

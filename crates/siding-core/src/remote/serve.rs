@@ -294,7 +294,7 @@ impl<'r> Follower<'r> {
     /// mirror. The queue includes the responses to earlier requests. The next call answers requests
     /// that arrive during this one.
     fn flush(&mut self) -> Result<(), ServeError> {
-        self.forwarded.queue_refusals(&mut self.queued)?;
+        self.forwarded.queue_failed(&mut self.queued)?;
         self.write_input()?;
         self.send_queued()
     }
@@ -364,7 +364,7 @@ impl<'r> Follower<'r> {
     /// that arrived during a write is unanswered.
     fn max_wait_ms(&self) -> Option<u64> {
         let is_input_due = self.input.as_ref().is_some_and(InputWriter::is_due);
-        if is_input_due || self.forwarded.has_refused() {
+        if is_input_due || self.forwarded.has_failed() {
             return Some(0);
         }
         self.input.as_ref().and_then(InputWriter::retry_ms)
@@ -404,6 +404,8 @@ impl<'r> Follower<'r> {
                 | ShimMessage::TerminalWritten { .. }
                 | ShimMessage::KeysRefused { .. }
                 | ShimMessage::OutputDiffers { .. }
+                | ShimMessage::WriteUnconfirmed { .. }
+                | ShimMessage::ResizeRefused { .. }
                 | ShimMessage::Done
                 | ShimMessage::Refused { .. }
                 | ShimMessage::CannotStart { .. } => {}

@@ -65,6 +65,12 @@ pub enum ShimRequestError {
         /// Length of the output in bytes.
         bytes: u64,
     },
+    /// It is unknown whether the terminal has accepted the bytes.
+    #[error("it is unknown whether the keys were typed: {why}")]
+    WriteUnconfirmed {
+        /// The reason, for a person.
+        why: String,
+    },
     /// The shim has exited, was killed, or has disconnected this client.
     #[error("the task's shim has exited")]
     Disconnected,
@@ -207,7 +213,9 @@ impl ShimConnection {
                     earlier -= 1;
                 }
                 RecvResult::Message(ShimMessage::Done) => return Ok(()),
-                RecvResult::Message(ShimMessage::Refused { why }) => {
+                RecvResult::Message(
+                    ShimMessage::Refused { why } | ShimMessage::ResizeRefused { why },
+                ) => {
                     return Err(ShimRequestError::Refused { why });
                 }
                 RecvResult::Message(ShimMessage::KeysRefused { refusal }) => {
@@ -215,6 +223,9 @@ impl ShimConnection {
                 }
                 RecvResult::Message(ShimMessage::OutputDiffers { bytes }) => {
                     return Err(ShimRequestError::OutputDiffers { bytes });
+                }
+                RecvResult::Message(ShimMessage::WriteUnconfirmed { why }) => {
+                    return Err(ShimRequestError::WriteUnconfirmed { why });
                 }
                 RecvResult::Message(message) => seen(message),
                 RecvResult::TimedOut => {

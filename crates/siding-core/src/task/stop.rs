@@ -253,6 +253,7 @@ fn pending_stop(watch: &TaskWatch<'_>, error: &ShimRequestError) -> Option<Watch
         ShimRequestError::TimedOut { .. }
         | ShimRequestError::KeysRefused { .. }
         | ShimRequestError::OutputDiffers { .. }
+        | ShimRequestError::WriteUnconfirmed { .. }
         | ShimRequestError::Disconnected
         | ShimRequestError::Io(_) => {
             "its machine has not confirmed it; the stop is recorded, and is requested again over \

@@ -26,6 +26,7 @@ mod ssh_remote;
 mod sync;
 mod takeover;
 mod terminals;
+mod unanswered_keys;
 mod waits;
 
 use std::path::Path;

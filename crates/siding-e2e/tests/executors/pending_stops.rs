@@ -14,12 +14,12 @@ use crate::local_tasks::task_id;
 use crate::{create_file, sandbox, wait_for_file_command};
 
 /// Returns a shell text that prints a message of the remote machine.
-fn print_command(message: &RemoteMessage) -> String {
+pub(crate) fn print_command(message: &RemoteMessage) -> String {
     let line = serde_json::to_string(message).expect("a message is JSON");
     format!("printf '%s\\n' '{line}'")
 }
 
-fn hello() -> String {
+pub(crate) fn hello() -> String {
     print_command(&RemoteMessage::Hello {
         protocol: REMOTE_PROTOCOL,
         version: "0.1.0".to_owned(),

@@ -102,6 +102,8 @@ fn messages() -> Vec<ShimMessage> {
         ShimMessage::TerminalWritten { accepted: 7 },
         ShimMessage::KeysRefused { refusal: KeysRefusal::NoTerminal },
         ShimMessage::OutputDiffers { bytes: 7 },
+        ShimMessage::WriteUnconfirmed { why: "the connection broke".to_owned() },
+        ShimMessage::ResizeRefused { why: "the disk is full".to_owned() },
         ShimMessage::Done,
         ShimMessage::Refused { why: "it is being stopped already".to_owned() },
         ShimMessage::CannotStart { doing: "make the output".to_owned(), errno: 28 },
@@ -116,6 +118,8 @@ fn messages() -> Vec<ShimMessage> {
             | ShimMessage::TerminalWritten { .. }
             | ShimMessage::KeysRefused { .. }
             | ShimMessage::OutputDiffers { .. }
+            | ShimMessage::WriteUnconfirmed { .. }
+            | ShimMessage::ResizeRefused { .. }
             | ShimMessage::Done
             | ShimMessage::Refused { .. }
             | ShimMessage::CannotStart { .. } => {}
@@ -202,6 +206,8 @@ fn the_protocol_tags_are_pinned() {
             "terminal_written",
             "keys_refused",
             "output_differs",
+            "write_unconfirmed",
+            "resize_refused",
             "done",
             "refused",
             "cannot_start"

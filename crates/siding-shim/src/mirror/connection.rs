@@ -165,7 +165,7 @@ impl Mirror {
                     if retry_at_once {
                         self.connection.backoff = new_backoff();
                     }
-                    self.refuse_forwarded();
+                    self.answer_forwarded();
                     self.on_input_disconnected();
                 }
             }

@@ -266,6 +266,7 @@ fn assemble(
         fetch: None,
         waiting_fetch: None,
         forwarded: Vec::new(),
+        unsent_size: None,
         viewers: Vec::new(),
         delayed_stops: Vec::new(),
         is_told_to_exit: false,

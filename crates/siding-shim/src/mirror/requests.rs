@@ -6,7 +6,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{MirrorAction, RemoteRequest, remote_request};
 use siding_model::signal::Signal;
-use siding_model::terminal::{CTRL_C, TerminalUser, ViewerId};
+use siding_model::terminal::{CTRL_C, TerminalSize, TerminalUser, ViewerId};
 
 use super::Mirror;
 use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
@@ -14,6 +14,36 @@ use crate::clients::{ClientEvent, ClientId, STDIN_CLOSED, UNKNOWN_REQUEST};
 /// Time for which a client that requests a stop waits for the connection, in milliseconds. A
 /// reachable machine usually answers sooner.
 const STOP_CONNECT_MS: u64 = 1_000;
+
+/// A forwarded request without a response.
+#[derive(Debug)]
+pub(super) struct UnansweredRequest {
+    number: u64,
+    /// The client that receives the response; `None` for a request of the mirror itself.
+    client: Option<ClientId>,
+    kind: RequestKind,
+}
+
+/// The kind of a forwarded request, which decides how the mirror answers the request if the
+/// connection breaks before the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestKind {
+    /// Keys may have been typed, so the request must not be repeated.
+    TerminalWrite,
+    /// The mirror itself repeats the request.
+    TerminalResize { size: TerminalSize },
+    /// The client may repeat the request.
+    Other,
+}
+
+impl From<&ShimRequest> for RequestKind {
+    fn from(request: &ShimRequest) -> Self {
+        if let ShimRequest::TerminalResize { size } = request {
+            return Self::TerminalResize { size: *size };
+        }
+        if request.is_terminal_write() { Self::TerminalWrite } else { Self::Other }
+    }
+}
 
 impl Mirror {
     /// Receives a client's request, and carries it out or forwards it.
@@ -95,35 +125,67 @@ impl Mirror {
     fn forward(&mut self, id: ClientId, request: ShimRequest) {
         let uses_lease = request.uses_terminal_lease();
         let is_typed_ahead = self.is_typed_ahead(&request);
+        let kind = RequestKind::from(&request);
         let remote = self.task.state().remote.as_ref();
         let request =
             remote_request(request, remote.map_or(0, |remote| remote.earlier_output_bytes));
         match self.machine.forward(request, Some(ViewerId::from(id).0)) {
             Some(action) => {
-                if let MirrorAction::Send(RemoteRequest::Forward(forwarded)) = &action {
-                    self.forwarded.push((forwarded.number, id));
-                }
                 if uses_lease && !self.viewers.contains(&id) {
                     self.viewers.push(id);
                 }
-                self.carry_out(vec![action]);
+                self.send_forwarded(action, Some(id), kind);
             }
             // The client repeats the keys after a pause, as for a program that does not read.
             None if is_typed_ahead => {
                 self.clients.send_message(id, &ShimMessage::TerminalWritten { accepted: 0 });
                 self.clients.send_message(id, &ShimMessage::Done);
             }
-            None => {
-                let name = self.machine.executor_name();
-                let remote = self.task.state().remote.as_ref();
-                let why = self.unreachable_text().unwrap_or_else(|| {
-                    if remote.is_some_and(|remote| remote.queued.is_some()) {
-                        return format!("its job waits in the queue of {name}");
-                    }
-                    format!("the connection to {name} is not ready")
-                });
-                self.refuse(id, format!("{why}; try again later"));
+            None => self.answer_unforwarded(id, kind),
+        }
+    }
+
+    /// Answers a request that cannot be forwarded now.
+    fn answer_unforwarded(&mut self, id: ClientId, kind: RequestKind) {
+        if let RequestKind::TerminalResize { size } = kind {
+            // The size is forwarded once the remote machine follows the task.
+            self.unsent_size = Some(size);
+            return self.clients.send_message(id, &ShimMessage::Done);
+        }
+        let name = self.machine.executor_name();
+        let remote = self.task.state().remote.as_ref();
+        let why = self.unreachable_text().unwrap_or_else(|| {
+            if remote.is_some_and(|remote| remote.queued.is_some()) {
+                return format!("its job waits in the queue of {name}");
             }
+            format!("the connection to {name} is not ready")
+        });
+        self.refuse(id, format!("{why}; try again later"));
+    }
+
+    /// Sends a forwarded request, whose response the client receives later.
+    fn send_forwarded(
+        &mut self,
+        action: MirrorAction,
+        client: Option<ClientId>,
+        kind: RequestKind,
+    ) {
+        if let RequestKind::TerminalResize { .. } = kind {
+            self.unsent_size = None;
+        }
+        if let MirrorAction::Send(RemoteRequest::Forward(forwarded)) = &action {
+            self.forwarded.push(UnansweredRequest { number: forwarded.number, client, kind });
+        }
+        self.carry_out(vec![action]);
+    }
+
+    /// Forwards the size that a client requested while no request could be forwarded.
+    pub(super) fn forward_unsent_size(&mut self) {
+        let Some(size) = self.unsent_size else { return };
+        // Without a client, because the client may have disconnected meanwhile.
+        let forwarded = self.machine.forward(ShimRequest::TerminalResize { size }, None);
+        if let Some(action) = forwarded {
+            self.send_forwarded(action, None, RequestKind::TerminalResize { size });
         }
     }
 
@@ -149,13 +211,14 @@ impl Mirror {
 
     /// Passes a message of the remote shim to the client whose request was forwarded.
     pub(super) fn respond(&mut self, number: u64, message: &ShimMessage) {
-        let Some(index) = self.forwarded.iter().position(|(known, _)| *known == number) else {
+        let Some(index) = self.forwarded.iter().position(|known| known.number == number) else {
             return;
         };
-        let (_, client) = self.forwarded[index];
-        self.clients.send_message(client, message);
+        if let Some(client) = self.forwarded[index].client {
+            self.clients.send_message(client, message);
+        }
         if message.is_response() {
-            self.forwarded.swap_remove(index);
+            self.forwarded.remove(index);
         }
     }
 
@@ -175,12 +238,25 @@ impl Mirror {
 
     /// Answers the clients whose requests got no response before the connection broke. The
     /// connections of persons to the remote shim ended with this connection.
-    pub(super) fn refuse_forwarded(&mut self) {
+    pub(super) fn answer_forwarded(&mut self) {
         self.viewers.clear();
-        for (_, client) in std::mem::take(&mut self.forwarded) {
-            let name = self.machine.executor_name();
-            let why = format!("the connection to {name} broke before its answer; try again");
-            self.refuse(client, why);
+        let mut unanswered = std::mem::take(&mut self.forwarded);
+        // A client with unanswered keys takes a refusal of another request for that of its keys.
+        unanswered.sort_by_key(|request| request.kind != RequestKind::TerminalWrite);
+        let name = self.machine.executor_name();
+        let why = format!("the connection to {name} broke before its answer");
+        for UnansweredRequest { client, kind, .. } in unanswered {
+            let answer = match kind {
+                RequestKind::TerminalResize { size } => {
+                    self.unsent_size = Some(size);
+                    ShimMessage::Done
+                }
+                RequestKind::TerminalWrite => ShimMessage::from_lost_response(true, &why),
+                RequestKind::Other => ShimMessage::from_lost_response(false, &why),
+            };
+            if let Some(client) = client {
+                self.clients.send_message(client, &answer);
+            }
         }
     }
 

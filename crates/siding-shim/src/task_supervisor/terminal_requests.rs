@@ -120,8 +120,9 @@ impl TaskSupervisor {
     /// Changes the size of the terminal. Returns the response.
     pub(super) fn resize_terminal(&mut self, size: TerminalSize) -> ShimMessage {
         self.store_available_output();
+        let refuse = |why: String| ShimMessage::ResizeRefused { why };
         if self.terminal.is_none() {
-            return no_terminal();
+            return refuse(NO_TERMINAL.to_owned());
         }
         if self.task.state().terminal.as_ref().is_some_and(|state| state.size() == size) {
             return ShimMessage::Done;
@@ -134,13 +135,11 @@ impl TaskSupervisor {
             offset: self.output.bytes(),
         };
         if !self.task.can_write_optional_record() {
-            return ShimMessage::Refused { why: "the disk is full".to_owned() };
+            return refuse("the disk is full".to_owned());
         }
         self.record(vec![Record::Terminal(event)]);
         match self.terminal.as_ref().map(|terminal| terminal.resize(size)) {
-            Some(Err(error)) => {
-                ShimMessage::Refused { why: format!("its terminal is closed: {error}") }
-            }
+            Some(Err(error)) => refuse(format!("its terminal is closed: {error}")),
             Some(Ok(())) | None => ShimMessage::Done,
         }
     }

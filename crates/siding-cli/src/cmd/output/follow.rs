@@ -159,6 +159,8 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
             | ShimMessage::TerminalWritten { .. }
             | ShimMessage::KeysRefused { .. }
             | ShimMessage::OutputDiffers { .. }
+            | ShimMessage::WriteUnconfirmed { .. }
+            | ShimMessage::ResizeRefused { .. }
             | ShimMessage::CannotStart { .. } => {}
         }
     }

@@ -7,16 +7,20 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::remote::{ForwardedRequest, RemoteMessage};
 
+use super::super::pending_request::PendingRequest;
 use super::encode;
 use crate::store::TaskDir;
 use crate::task::shim_client::{RecvResult, ShimConnection};
+
+/// The reason why a shim does not respond.
+const NO_SHIM: &str = "the task has ended, or its shim was killed";
 
 /// The forwarded requests whose responses have not been queued.
 #[derive(Debug, Default)]
 pub(super) struct ForwardedRequests {
     links: Vec<RequestLink>,
-    /// The requests that no shim has received, and whose responses have not been queued.
-    refused: Vec<u64>,
+    /// The responses to the requests without a response of a shim, until they are queued.
+    failed: Vec<RemoteMessage>,
 }
 
 /// A connection to the shim. Each request has its own connection, because a shim may respond to a
@@ -28,8 +32,8 @@ struct RequestLink {
     /// The client whose terminal requests share the connection; `None` for a connection with a
     /// single request.
     client: Option<u64>,
-    /// The numbers of the unanswered requests, oldest first.
-    pending: VecDeque<u64>,
+    /// The unanswered requests, oldest first.
+    pending: VecDeque<PendingRequest>,
     /// Whether the client has released the terminal, so that the connection ends with the last
     /// response.
     is_ending: bool,
@@ -51,16 +55,17 @@ impl ForwardedRequests {
         };
         match link {
             Some(mut link) if link.connection.send(request).is_ok() => {
-                link.pending.push_back(*number);
+                link.pending.push_back(forwarded.into());
                 link.is_ending |= *request == ShimRequest::TerminalReturn;
                 self.links.push(link);
             }
             // The task has ended, or its shim was killed and the next step replaces that shim.
             Some(link) => {
-                self.refused.extend(link.pending);
-                self.refused.push(*number);
+                let lost = link.pending.iter().map(|request| request.lost_response(NO_SHIM));
+                self.failed.extend(lost);
+                self.failed.push(refusal(*number));
             }
-            None => self.refused.push(*number),
+            None => self.failed.push(refusal(*number)),
         }
         Ok(())
     }
@@ -78,14 +83,14 @@ impl ForwardedRequests {
     }
 
     /// Returns whether a response can be queued without waiting for the shim.
-    pub(super) fn has_refused(&self) -> bool {
-        !self.refused.is_empty()
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
     }
 
-    /// Queues the responses to the requests that no shim has received.
-    pub(super) fn queue_refusals(&mut self, queue: &mut Vec<u8>) -> io::Result<()> {
-        self.refused.drain(..).try_for_each(|number| {
-            queue.append(&mut encode(&refusal(number))?);
+    /// Queues the responses to the requests without a response of a shim.
+    pub(super) fn queue_failed(&mut self, queue: &mut Vec<u8>) -> io::Result<()> {
+        self.failed.drain(..).try_for_each(|response| {
+            queue.append(&mut encode(&response)?);
             Ok(())
         })
     }
@@ -113,13 +118,15 @@ impl RequestLink {
                 Ok(RecvResult::Message(message)) => message,
                 Ok(RecvResult::TimedOut) => return Ok(true),
                 Ok(RecvResult::Disconnected) | Err(_) => {
-                    for number in self.pending.drain(..) {
-                        queue.append(&mut encode(&refusal(number))?);
+                    for request in self.pending.drain(..) {
+                        queue.append(&mut encode(&request.lost_response(NO_SHIM))?);
                     }
                     return Ok(false);
                 }
             };
-            let Some(number) = self.pending.front().copied() else { continue };
+            let Some(PendingRequest { number, .. }) = self.pending.front().copied() else {
+                continue;
+            };
             if message.is_response() {
                 self.pending.pop_front();
             }
@@ -133,8 +140,8 @@ impl RequestLink {
     }
 }
 
-/// Returns the response to a request that no shim has received.
+/// Returns the response to a request that no shim has received, so that it can be repeated.
 fn refusal(number: u64) -> RemoteMessage {
-    let why = "the task has ended, or its shim was killed; try again".to_owned();
+    let why = format!("{NO_SHIM}; try again");
     RemoteMessage::Shim { number, message: ShimMessage::Refused { why } }
 }

@@ -14,6 +14,7 @@ use siding_model::remote::{
     RemotePosition, RemoteRequest,
 };
 
+use super::super::pending_request::PendingRequest;
 use super::super::ssh;
 use super::commands;
 use crate::sys::poll;
@@ -28,8 +29,8 @@ pub(super) struct NodeLink {
     stdin: ChildStdin,
     stdout: ChildStdout,
     decoder: MessageDecoder,
-    /// The numbers of the unanswered requests, oldest first.
-    pending: VecDeque<u64>,
+    /// The unanswered requests, oldest first.
+    pending: VecDeque<PendingRequest>,
 }
 
 impl NodeLink {
@@ -65,7 +66,7 @@ impl NodeLink {
 
     /// Sends a request to the shim.
     pub(super) fn forward(&mut self, forwarded: ForwardedRequest) -> io::Result<()> {
-        self.pending.push_back(forwarded.number);
+        self.pending.push_back((&forwarded).into());
         self.send(&RemoteRequest::Forward(forwarded))
     }
 
@@ -84,7 +85,7 @@ impl NodeLink {
         while let Some(received) = self.decoder.next_message().map_err(io::Error::other)? {
             if let ReceivedMessage::Message(RemoteMessage::Shim { number, message }) = received {
                 if message.is_response() {
-                    self.pending.retain(|pending| *pending != number);
+                    self.pending.retain(|pending| pending.number != number);
                 }
                 messages.push((number, message));
             }
@@ -92,9 +93,9 @@ impl NodeLink {
         Ok(count > 0)
     }
 
-    /// Terminates srun, and thereby the step. Returns the numbers of the unanswered requests, and
-    /// the last message of srun.
-    pub(super) fn close(mut self) -> (Vec<u64>, Option<String>) {
+    /// Terminates srun, and thereby the step. Returns the unanswered requests, and the last message
+    /// of srun.
+    pub(super) fn close(mut self) -> (Vec<PendingRequest>, Option<String>) {
         let pending = std::mem::take(&mut self.pending).into();
         let _ended_already = self.srun.kill();
         let mut text = Vec::new();

@@ -36,6 +36,13 @@ pub enum ShimEvent {
     },
     /// The terminal of the task has accepted no byte of a request.
     KeysRefused,
+    /// It is unknown whether the terminal of the task has accepted typed bytes.
+    WriteUnconfirmed {
+        /// The reason, as untrusted text.
+        why: String,
+    },
+    /// A change of the terminal's size was refused.
+    ResizeRefused,
     /// The terminal of the task has accepted bytes that were typed.
     TerminalWritten {
         /// Number of the accepted bytes, counted from the first.
@@ -72,6 +79,8 @@ impl ShimEvent {
             Self::OutputGrown
             | Self::RequestDone
             | Self::KeysRefused
+            | Self::WriteUnconfirmed { .. }
+            | Self::ResizeRefused
             | Self::TerminalWritten { .. }
             | Self::TerminalFacts(_)
             | Self::TerminalResized(_)
@@ -108,6 +117,8 @@ impl OutputNews {
                 | ShimEvent::Running
                 | ShimEvent::Refused { .. }
                 | ShimEvent::KeysRefused
+                | ShimEvent::WriteUnconfirmed { .. }
+                | ShimEvent::ResizeRefused
                 | ShimEvent::TerminalWritten { .. }
                 | ShimEvent::TerminalFacts(_)
                 | ShimEvent::TerminalResized(_)
@@ -144,6 +155,8 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
         Some(ShimMessage::KeysRefused { .. } | ShimMessage::OutputDiffers { .. }) => {
             ShimEvent::KeysRefused
         }
+        Some(ShimMessage::WriteUnconfirmed { why }) => ShimEvent::WriteUnconfirmed { why },
+        Some(ShimMessage::ResizeRefused { .. }) => ShimEvent::ResizeRefused,
         Some(ShimMessage::TerminalWritten { accepted }) => ShimEvent::TerminalWritten { accepted },
         Some(ShimMessage::Terminal { facts }) => ShimEvent::TerminalFacts(facts),
         Some(ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => ShimEvent::Nothing,

@@ -115,7 +115,9 @@ impl Waiter<'_> {
                     | ShimMessage::Terminal { .. }
                     | ShimMessage::TerminalWritten { .. }
                     | ShimMessage::KeysRefused { .. }
-                    | ShimMessage::OutputDiffers { .. },
+                    | ShimMessage::OutputDiffers { .. }
+                    | ShimMessage::WriteUnconfirmed { .. }
+                    | ShimMessage::ResizeRefused { .. },
                 ) => {}
                 None => break,
             }

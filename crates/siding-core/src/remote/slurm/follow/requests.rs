@@ -53,7 +53,12 @@ impl JobFollower<'_> {
         let forwarded = self.connect_to_node().and_then(|link| link.forward(forwarded));
         match forwarded {
             Ok(()) => Ok(()),
-            Err(error) => self.on_link_failed(number, &error.to_string(), is_stop),
+            // The request is not transmitted completely, so it was certainly not carried out.
+            Err(error) => {
+                self.cancel_after_failure(is_stop);
+                let why = unreachable_text(&error.to_string());
+                Ok(send(&response(number, ShimMessage::Refused { why }))?)
+            }
         }
     }
 
@@ -107,23 +112,22 @@ impl JobFollower<'_> {
         self.backoff = LongWaitBackoff::new(clock::monotonic_now());
         if !is_open && let Some(link) = self.node_link.take() {
             let (pending, why) = link.close();
-            let why = why.unwrap_or_else(|| "srun ended".to_owned());
-            for number in pending {
-                self.on_link_failed(number, &why, false)?;
+            let why = unreachable_text(&why.unwrap_or_else(|| "srun ended".to_owned()));
+            for request in pending {
+                self.cancel_after_failure(false);
+                send(&request.lost_response(&why))?;
             }
         }
         Ok(())
     }
 
-    /// Refuses a request that cannot reach the node. If the request is a stop, or an earlier stop
-    /// has not yet ended the task, also cancels the job.
-    fn on_link_failed(&mut self, number: u64, why: &str, is_stop: bool) -> Result<(), ServeError> {
+    /// Cancels the job after a failed request to the node, if the request is a stop, or if an
+    /// earlier stop has not yet ended the task.
+    fn cancel_after_failure(&mut self, is_stop: bool) {
         if is_stop || self.cancel_at.is_some() {
             self.cancel_at = None;
             self.cancel_job();
         }
-        let why = format!("the node of the job cannot be reached: {why}");
-        Ok(send(&response(number, ShimMessage::Refused { why }))?)
     }
 
     /// Cancels the job if its node has not carried out a stop in time, or if an earlier attempt to
@@ -154,6 +158,10 @@ impl JobFollower<'_> {
             Err(_) => self.cancel_at = Some(now.plus_ms(MIN_AGE_MS)),
         }
     }
+}
+
+fn unreachable_text(why: &str) -> String {
+    format!("the node of the job cannot be reached: {why}")
 }
 
 fn response(number: u64, message: ShimMessage) -> RemoteMessage {
