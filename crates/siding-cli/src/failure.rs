@@ -190,6 +190,9 @@ impl From<TerminalError> for Failure {
             }
             TerminalError::Ended { .. }
             | TerminalError::Refused { .. }
+            | TerminalError::PartlyTyped { .. }
+            | TerminalError::Unconfirmed { .. }
+            | TerminalError::SecretUnconfirmed { .. }
             | TerminalError::OutputDiffers { .. } => failure,
         }
     }

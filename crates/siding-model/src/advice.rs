@@ -28,7 +28,10 @@ use crate::text::one_line;
 
 pub use host_terminal::{host_terminal_advice, host_terminal_text};
 pub use key_error::key_error_text;
-pub use keys_refusal::keys_refusal_text;
+pub use keys_refusal::{
+    keys_refusal_reason, keys_refusal_text, partly_typed_text, unconfirmed_keys_text,
+    unconfirmed_secret_text,
+};
 pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};
 use queued::queue_advice;
 use running::running_advice;

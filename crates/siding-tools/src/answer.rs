@@ -12,9 +12,8 @@ use siding_core::task::terminal::TerminalError;
 use siding_core::task::wait::WaitError;
 use siding_core::task::watch::WatchError;
 use siding_core::task::why::WhyError;
-use siding_model::advice::{Dialect, keys_refusal_text};
+use siding_model::advice::Dialect;
 use siding_model::id::TaskId;
-use siding_model::terminal::KeysRefusal;
 use siding_model::text::one_line;
 use siding_terminal::LiveTerminalError;
 
@@ -175,7 +174,7 @@ impl ToolError {
     pub fn format_line(&self, dialect: Dialect) -> String {
         // The error contains arguments of the caller, which are untrusted text.
         let message = if let Self::Terminal(LiveTerminalError::Terminal(error)) = self {
-            format_terminal_error(error, dialect)
+            error.format(dialect)
         } else {
             self.to_string()
         };
@@ -234,20 +233,21 @@ impl From<TerminalError> for ToolError {
     }
 }
 
-/// Returns the message about a terminal that could not be used, in the terms of `dialect`.
-fn format_terminal_error(error: &TerminalError, dialect: Dialect) -> String {
-    match error {
-        TerminalError::Refused { id, refusal } => keys_refusal_text(refusal, *id, dialect),
-        TerminalError::Ended { id } => keys_refusal_text(&KeysRefusal::Ended, *id, dialect),
-        TerminalError::OutputDiffers { .. }
-        | TerminalError::Unread { .. }
-        | TerminalError::Watch(_) => error.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use siding_model::terminal::KeysRefusal;
+
     use super::*;
+
+    #[test]
+    fn keys_that_may_have_been_typed_are_described_with_the_tool_that_shows_the_screen() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
+        let why = "the connection to build broke before its answer".to_owned();
+        let error = ToolError::from(TerminalError::Unconfirmed { id, why });
+        let text = error.format_line(Dialect::Tools);
+        assert!(text.contains("unknown whether the keys were typed"), "{text}");
+        assert!(text.contains("read the screen with `screen` before"), "{text}");
+    }
 
     #[test]
     fn a_refusal_of_keys_names_the_tools_of_its_reader() {

@@ -47,8 +47,9 @@ Conditions: `input` (a program in the foreground waits for input and has read
 everything typed), `idle` (no output for 0.5 s), `screen:REGEX`.
 
 Exit codes: 0 after the condition, or after the keys; 1 if the task ended first;
-124 if the time has passed; 125 if nothing was typed, because the screen has
-changed, a person types, a program asks for a secret, or the task has ended.")]
+124 if the time has passed; 125 if not all keys were typed, because the screen
+has changed, a person types, a program asks for a secret, or the task has ended,
+or if that is unknown. The message says how many characters were typed.")]
 pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]

@@ -4,7 +4,10 @@
 use std::ffi::CStr;
 use std::time::Duration;
 
-use siding_model::advice::{Dialect, keys_refusal_text};
+use siding_model::advice::{
+    Dialect, keys_refusal_reason, keys_refusal_text, partly_typed_text, unconfirmed_keys_text,
+    unconfirmed_secret_text,
+};
 use siding_model::id::TaskId;
 use siding_model::protocol::{MAX_TERMINAL_WRITE_BYTES, ShimMessage, ShimRequest};
 use siding_model::size::size_in_words;
@@ -96,6 +99,30 @@ pub enum TerminalError {
         /// The reason.
         refusal: KeysRefusal,
     },
+    /// The first part of the input was typed, and the rest was not, or may not have been.
+    #[error("{}", partly_typed_text(*characters, &cause.format_reason(Dialect::Commands)))]
+    PartlyTyped {
+        /// Number of the typed characters.
+        characters: usize,
+        /// The reason why the rest was not typed.
+        cause: Box<TerminalError>,
+    },
+    /// It is unknown whether the keys were typed, because the answer of the shim is lost.
+    #[error("{}", unconfirmed_keys_text(why, *id, Dialect::Commands))]
+    Unconfirmed {
+        /// The id of the task.
+        id: TaskId,
+        /// The reason, as untrusted text.
+        why: String,
+    },
+    /// It is unknown whether the secret was typed, because the answer of the shim is lost.
+    #[error("{}", unconfirmed_secret_text(why, *id, Dialect::Commands))]
+    SecretUnconfirmed {
+        /// The id of the task.
+        id: TaskId,
+        /// The reason, as untrusted text.
+        why: String,
+    },
     /// The output does not have the length that the caller requires, so nothing was typed.
     #[error("the output of task {id} has changed")]
     OutputDiffers {
@@ -119,6 +146,66 @@ pub enum TerminalError {
     /// The shim could not be reached, or refused the request.
     #[error(transparent)]
     Watch(#[from] WatchError),
+}
+
+impl TerminalError {
+    /// Returns the error of an input of which this many characters were typed before the part that
+    /// caused the error.
+    #[must_use]
+    pub fn after_typed(self, characters: usize) -> Self {
+        match self {
+            Self::PartlyTyped { characters: later, cause } => {
+                Self::PartlyTyped { characters: characters.saturating_add(later), cause }
+            }
+            // The message contains the size of the rest.
+            Self::Unread { .. } => self,
+            cause @ (Self::Ended { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. }
+            | Self::SecretUnconfirmed { .. }
+            | Self::OutputDiffers { .. }
+            | Self::Watch(_)) => match characters {
+                0 => cause,
+                _ => Self::PartlyTyped { characters, cause: Box::new(cause) },
+            },
+        }
+    }
+
+    /// Returns the message in the terms of `dialect`.
+    #[must_use]
+    pub fn format(&self, dialect: Dialect) -> String {
+        match self {
+            Self::Refused { id, refusal } => keys_refusal_text(refusal, *id, dialect),
+            Self::Ended { id } => keys_refusal_text(&KeysRefusal::Ended, *id, dialect),
+            Self::PartlyTyped { characters, cause } => {
+                partly_typed_text(*characters, &cause.format_reason(dialect))
+            }
+            Self::Unconfirmed { id, why } => unconfirmed_keys_text(why, *id, dialect),
+            Self::SecretUnconfirmed { id, why } => unconfirmed_secret_text(why, *id, dialect),
+            Self::OutputDiffers { .. } | Self::Unread { .. } | Self::Watch(_) => self.to_string(),
+        }
+    }
+
+    /// Returns the message like [`Self::format`], without the statement that no key was sent.
+    fn format_reason(&self, dialect: Dialect) -> String {
+        match self {
+            Self::Refused { id, refusal } => keys_refusal_reason(refusal, *id, dialect),
+            Self::Ended { id } => keys_refusal_reason(&KeysRefusal::Ended, *id, dialect),
+            Self::PartlyTyped { .. }
+            | Self::Unconfirmed { .. }
+            | Self::SecretUnconfirmed { .. }
+            | Self::OutputDiffers { .. }
+            | Self::Unread { .. }
+            | Self::Watch(_) => self.format(dialect),
+        }
+    }
+}
+
+/// Returns the number of characters in typed bytes. A character belongs to the part with its first
+/// byte; another byte that is not UTF-8 counts as one.
+#[must_use]
+pub fn count_characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// A connection to the shim of a task with a terminal. The lease of a person who has typed over the
@@ -185,15 +272,17 @@ impl<'r> TerminalClient<'r> {
     ///
     /// # Errors
     ///
-    /// [`TerminalError`]. After [`TerminalError::Refused`] and [`TerminalError::OutputDiffers`] nothing
-    /// was typed, if `bytes` are at most
-    /// [`MAX_TERMINAL_WRITE_BYTES`].
+    /// [`TerminalError`]. After [`TerminalError::Refused`] and [`TerminalError::OutputDiffers`]
+    /// nothing was typed. If at least one part was typed, the error is
+    /// [`TerminalError::PartlyTyped`] or [`TerminalError::Unread`].
     pub fn write(&mut self, bytes: &[u8], if_output: Option<u64>) -> Result<(), TerminalError> {
         let (mut left, mut if_output) = (bytes, if_output);
         let mut until = clock::monotonic_now().plus_ms(UNREAD_MS);
         while !left.is_empty() {
             let part = &left[..left.len().min(MAX_TERMINAL_WRITE_BYTES)];
-            match self.write_part(part, if_output)? {
+            let typed = &bytes[..bytes.len() - left.len()];
+            let written = self.write_part(part, if_output);
+            match written.map_err(|error| error.after_typed(count_characters(typed)))? {
                 0 if clock::monotonic_now() >= until => {
                     let id = self.watch.id();
                     return Err(TerminalError::Unread { id, left_bytes: left.len() });
@@ -215,7 +304,7 @@ impl<'r> TerminalClient<'r> {
     /// # Errors
     ///
     /// [`TerminalError`], including the case that the program no longer asks; nothing was typed
-    /// then.
+    /// then. [`TerminalError::SecretUnconfirmed`] if the secret may have been typed.
     pub fn write_secret(&mut self, secret: &[u8]) -> Result<(), TerminalError> {
         let request = ShimRequest::TerminalWrite {
             bytes: secret.to_vec(),
@@ -224,7 +313,17 @@ impl<'r> TerminalClient<'r> {
             if_output: None,
             is_secret: true,
         };
-        match self.request_write(&request)? {
+        let written = self.request_write(&request).map_err(|error| match error {
+            TerminalError::Unconfirmed { id, why } => TerminalError::SecretUnconfirmed { id, why },
+            other @ (TerminalError::Ended { .. }
+            | TerminalError::Refused { .. }
+            | TerminalError::PartlyTyped { .. }
+            | TerminalError::SecretUnconfirmed { .. }
+            | TerminalError::OutputDiffers { .. }
+            | TerminalError::Unread { .. }
+            | TerminalError::Watch(_)) => other,
+        });
+        match written? {
             accepted if accepted == secret.len() => Ok(()),
             accepted => {
                 let left_bytes = secret.len() - accepted.min(secret.len());
@@ -245,13 +344,18 @@ impl<'r> TerminalClient<'r> {
 
     /// Sends a request to write. Returns the number of the accepted bytes.
     fn request_write(&mut self, request: &ShimRequest) -> Result<usize, TerminalError> {
-        let mut written = 0;
-        self.request(request, |message| {
+        let mut written = None;
+        let result = self.request(request, |message| {
             if let ShimMessage::TerminalWritten { accepted } = message {
-                written = accepted;
+                written = Some(accepted);
             }
-        })?;
-        Ok(written)
+        });
+        match result {
+            // Only the end of the answer is lost.
+            Err(TerminalError::Unconfirmed { .. }) if written.is_some() => {}
+            result => result?,
+        }
+        Ok(written.unwrap_or(0))
     }
 
     fn request(
@@ -275,6 +379,17 @@ impl<'r> TerminalClient<'r> {
             Err(WatchError::Ask { source: ShimRequestError::OutputDiffers { bytes }, .. }) => {
                 Err(TerminalError::OutputDiffers { id, bytes })
             }
+            Err(WatchError::Ask { source: ShimRequestError::WriteUnconfirmed { why }, .. }) => {
+                Err(TerminalError::Unconfirmed { id, why })
+            }
+            // The shim may have typed the keys before it was killed, or may still type them.
+            Err(WatchError::Ask {
+                source:
+                    source @ (ShimRequestError::Disconnected | ShimRequestError::TimedOut { .. }),
+                ..
+            }) if request.is_terminal_write() => {
+                Err(TerminalError::Unconfirmed { id, why: source.to_string() })
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -283,6 +398,30 @@ impl<'r> TerminalClient<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_after_a_typed_part_names_the_typed_characters() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let refusal = KeysRefusal::PersonHasTerminal { since_ms: 12_000 };
+        let refused = || TerminalError::Refused { id, refusal: refusal.clone() };
+        let text = refused().after_typed(0).to_string();
+        assert!(text.starts_with("no key was sent: a person"), "{text}");
+        let text = refused().after_typed(1024).after_typed(7).to_string();
+        assert!(text.starts_with("the first 1031 characters were typed"), "{text}");
+        assert!(text.contains("a person has had the terminal"), "{text}");
+        let text = TerminalError::Ended { id }.after_typed(2).format(Dialect::Tools);
+        assert!(text.contains("typed; for the rest: the task has ended"), "{text}");
+        let unread = TerminalError::Unread { id, left_bytes: 5 }.after_typed(9).to_string();
+        assert!(unread.contains("5 bytes of the input were not written"), "{unread}");
+    }
+
+    #[test]
+    fn a_character_counts_in_the_part_with_its_first_byte() {
+        let text = "añ€";
+        assert_eq!(count_characters(text.as_bytes()), 3);
+        let (left, right) = text.as_bytes().split_at(2);
+        assert_eq!((count_characters(left), count_characters(right)), (2, 1));
+    }
 
     #[test]
     fn only_a_secret_that_arrives_unchanged_is_encoded() {

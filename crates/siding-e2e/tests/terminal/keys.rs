@@ -173,7 +173,7 @@ fn evaluate_ten_lines(task: &TerminalTask<'_>, round: usize) {
 }
 
 /// Returns text of 100 KiB in lines, more than a terminal holds for a program that does not read.
-fn long_text() -> String {
+pub(crate) fn long_text() -> String {
     format!("{}\n", "x".repeat(79)).repeat(1280)
 }
 

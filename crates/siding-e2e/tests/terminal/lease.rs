@@ -6,6 +6,7 @@ use siding_e2e::{Sandbox, Terminal, eventually};
 use siding_model::terminal::DEFAULT_ATTACH_IDLE_MS;
 
 use crate::attach::Attachment;
+use crate::keys::long_text;
 use crate::support::{TerminalTask, expect_refusal, kill_and_wait, sandbox, start_call};
 
 /// Answers each line.
@@ -80,6 +81,26 @@ fn a_closed_window_gives_the_terminal_back() {
     terminal.close();
     let _ended = call.wait();
     expect_agent_accepted(&task);
+}
+
+/// A person takes the terminal while a long input of an agent waits for the program to read.
+#[test]
+fn an_agent_learns_how_much_was_typed_before_a_person_took_the_terminal() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "echo up; exec sleep 300");
+    task.wait_for_output("up");
+    let typing = task.keys_call(&["-l", &long_text()]).spawn();
+    eventually("the terminal's buffer is full", || task.output_bytes().len() > 3000);
+    let person = Attachment::open(&sandbox, &task, &["--steal"], "xxx");
+    let done = typing.wait().expect_code(125);
+    let message = done.stderr_text();
+    for part in ["the first ", " characters were typed; for the rest: a person has had", &task.id] {
+        assert!(message.contains(part), "no {part:?}: {done}");
+    }
+    assert!(!message.contains("no key was sent"), "{done}");
+    let _shown = person.detach();
+    task.stop(&["--grace", "0s"]);
+    task.expect_closed();
 }
 
 /// The value of `attach_idle` at the start is part of the task, so it also applies after a

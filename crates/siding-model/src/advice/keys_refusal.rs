@@ -1,4 +1,4 @@
-//! The text about keys that were not sent to a task.
+//! The text about keys that were not sent to a task, or that may not have been sent.
 
 use std::time::Duration;
 
@@ -10,20 +10,62 @@ use crate::text::one_line;
 
 /// Maximum number of columns of a prompt inside the text.
 const PROMPT_COLUMNS: usize = 200;
+/// Maximum number of columns of the reason for a lost answer inside the text.
+const REASON_COLUMNS: usize = 400;
 
-/// Returns why no key was sent to a task, and the next step. A person types the commands in the
-/// text that start with `siding attach` and `siding answer`, in every dialect.
+/// Returns that no key was sent to a task, the reason, and the next step.
 #[must_use]
 pub fn keys_refusal_text(refusal: &KeysRefusal, id: TaskId, dialect: Dialect) -> String {
+    format!("no key was sent: {}", keys_refusal_reason(refusal, id, dialect))
+}
+
+/// Returns that the first characters of an input were sent to a task. `reason` says why the rest
+/// was not sent, or may not have been, and names the next step.
+#[must_use]
+pub fn partly_typed_text(characters: usize, reason: &str) -> String {
+    let typed = if characters == 1 {
+        "the first character was typed".to_owned()
+    } else {
+        format!("the first {characters} characters were typed")
+    };
+    format!("{typed}; for the rest: {reason}")
+}
+
+/// Returns that keys of a caller may have been typed, the reason, and the next step.
+#[must_use]
+pub fn unconfirmed_keys_text(why: &str, id: TaskId, dialect: Dialect) -> String {
+    format!(
+        "it is unknown whether the keys were typed: {}; read the screen with {} before you type \
+         again",
+        one_line(why, REASON_COLUMNS),
+        dialect.format_task_call("screen", id),
+    )
+}
+
+/// Returns that the secret of a person may have been typed, the reason, and the next step.
+#[must_use]
+pub fn unconfirmed_secret_text(why: &str, id: TaskId, dialect: Dialect) -> String {
+    format!(
+        "it is unknown whether the secret was typed: {}; read the screen with {} before you type \
+         it again",
+        one_line(why, REASON_COLUMNS),
+        dialect.format_task_call("screen", id),
+    )
+}
+
+/// Returns why keys were not sent to a task, and the next step. A person types the commands in the
+/// text that start with `siding attach` and `siding answer`, in every dialect.
+#[must_use]
+pub fn keys_refusal_reason(refusal: &KeysRefusal, id: TaskId, dialect: Dialect) -> String {
     match refusal {
         KeysRefusal::ScreenChanged { hash } => format!(
-            "no key was sent: the screen has changed, and its hash is now {}; read the screen with \
+            "the screen has changed, and its hash is now {}; read the screen with \
              {}, then decide again",
             one_line(hash, PROMPT_COLUMNS),
             dialect.format_task_call("screen", id),
         ),
         KeysRefusal::PersonHasTerminal { since_ms } => format!(
-            "no key was sent: a person has had the terminal for {}; wait until the person gives it \
+            "a person has had the terminal for {}; wait until the person gives it \
              back, and then read the screen with {}; another person can type with \
              `siding attach {id}`",
             format_duration(Duration::from_millis(*since_ms)),
@@ -33,16 +75,16 @@ pub fn keys_refusal_text(refusal: &KeysRefusal, id: TaskId, dialect: Dialect) ->
             let prompt = one_line(prompt.trim(), PROMPT_COLUMNS);
             let asked = if prompt.is_empty() { String::new() } else { format!(" (`{prompt}`)") };
             format!(
-                "no key was sent: the program asks for a secret{asked}, which only a person may \
+                "the program asks for a secret{asked}, which only a person may \
                  type; ask the person to run `siding answer {id}` or `siding attach {id}`"
             )
         }
         KeysRefusal::Ended => format!(
-            "no key was sent: the task has ended; read its output with {}",
+            "the task has ended; read its output with {}",
             dialect.format_task_call("output", id),
         ),
         KeysRefusal::NoTerminal => format!(
-            "no key was sent: the task has no terminal; write to its standard input with {}, or \
+            "the task has no terminal; write to its standard input with {}, or \
              start the command again with {} and {}",
             dialect.format_task_call("input", id),
             dialect.format_tool("run"),
@@ -91,6 +133,32 @@ mod tests {
             let text = keys_refusal_text(&refusal, id, Dialect::Tools);
             assert!(text.contains(tool_step), "{text}");
         }
+    }
+
+    #[test]
+    fn keys_that_may_have_been_typed_are_not_reported_as_refused() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
+        let why = "the connection to build broke before its answer";
+        let text = unconfirmed_keys_text(why, id, Dialect::Tools);
+        let expected = "it is unknown whether the keys were typed: the connection to build broke \
+                        before its answer; read the screen with `screen` before you type again";
+        assert_eq!(text, expected);
+        let text = unconfirmed_secret_text(why, id, Dialect::Commands);
+        assert!(text.contains("the secret was typed") && text.contains("`siding screen b-4k7q"));
+    }
+
+    #[test]
+    fn a_partial_input_names_the_number_of_the_typed_characters() {
+        let id: TaskId = "b-4k7q0n2m8x5t".parse().unwrap();
+        let refusal = KeysRefusal::PersonHasTerminal { since_ms: 12_000 };
+        for dialect in [Dialect::Commands, Dialect::Tools, Dialect::Agent, Dialect::Terminal] {
+            let reason = keys_refusal_reason(&refusal, id, dialect);
+            let text = partly_typed_text(1024, &reason);
+            let start = "the first 1024 characters were typed; for the rest: a person has had";
+            assert!(text.starts_with(start), "{text}");
+            assert!(!text.contains("no key was sent"), "{text}");
+        }
+        assert_eq!(partly_typed_text(1, "x"), "the first character was typed; for the rest: x");
     }
 
     #[test]

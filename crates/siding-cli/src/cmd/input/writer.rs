@@ -2,8 +2,9 @@
 
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::task::input::TaskInput;
+use siding_core::task::terminal::count_characters;
 use siding_model::terminal::TerminalUser;
-use siding_terminal::LiveTerminal;
+use siding_terminal::{LiveTerminal, LiveTerminalError};
 
 use crate::caller;
 use crate::context::{SHIM_PROGRAM, Task};
@@ -31,6 +32,8 @@ pub(super) enum InputWriter<'r> {
 #[derive(Debug)]
 pub(super) struct Keyboard<'r> {
     terminal: LiveTerminal<'r>,
+    /// Number of characters that this call has typed.
+    typed_characters: usize,
     /// Whether the last typed byte ended a line, or nothing was typed.
     is_line_complete: bool,
 }
@@ -49,7 +52,11 @@ impl<'r> InputWriter<'r> {
         let is_person = caller::is_person_outside_tasks();
         let user = if is_person { TerminalUser::Person } else { TerminalUser::Agent };
         let terminal = LiveTerminal::open(root, SHIM_PROGRAM, id, user, REQUESTER)?;
-        Ok(Self::Terminal(Box::new(Keyboard { terminal, is_line_complete: true })))
+        Ok(Self::Terminal(Box::new(Keyboard {
+            terminal,
+            typed_characters: 0,
+            is_line_complete: true,
+        })))
     }
 
     /// Returns the bytes that end a line of text.
@@ -64,12 +71,7 @@ impl<'r> InputWriter<'r> {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Pipe(pipe) => pipe.write(bytes)?,
-            Self::Terminal(keyboard) => {
-                keyboard.terminal.type_bytes(bytes)?;
-                if let Some(last) = bytes.last() {
-                    keyboard.is_line_complete = matches!(last, b'\r' | b'\n');
-                }
-            }
+            Self::Terminal(keyboard) => keyboard.type_bytes(bytes)?,
         }
         Ok(())
     }
@@ -81,8 +83,26 @@ impl<'r> InputWriter<'r> {
             Self::Terminal(mut keyboard) => {
                 // In the middle of a line, the first Ctrl-D only delivers the line.
                 let count = if keyboard.is_line_complete { 1 } else { 2 };
-                keyboard.terminal.type_bytes(&[END_OF_FILE; 2][..count])?;
+                keyboard.type_bytes(&[END_OF_FILE; 2][..count])?;
             }
+        }
+        Ok(())
+    }
+}
+
+impl Keyboard<'_> {
+    /// Types bytes unchanged. An error contains the number of the characters that this call has
+    /// typed, because the input may consist of several blocks.
+    fn type_bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match self.terminal.type_bytes(bytes) {
+            Err(LiveTerminalError::Terminal(error)) => {
+                return Err(error.after_typed(self.typed_characters).into());
+            }
+            result => result?,
+        }
+        self.typed_characters += count_characters(bytes);
+        if let Some(last) = bytes.last() {
+            self.is_line_complete = matches!(last, b'\r' | b'\n');
         }
         Ok(())
     }
