@@ -105,7 +105,7 @@ pub enum TerminalError {
         /// Number of the typed characters.
         characters: usize,
         /// The reason why the rest was not typed.
-        cause: Box<TerminalError>,
+        cause: Box<Self>,
     },
     /// It is unknown whether the keys were typed, because the answer of the shim is lost.
     #[error("{}", unconfirmed_keys_text(why, *id, Dialect::Commands))]
