@@ -82,8 +82,9 @@ fn shown_by_emulator(emulator: &Emulator) -> ShownScreen {
 fn shown_by_avt(terminal: &avt::Terminal) -> ShownScreen {
     let cursor = terminal.cursor();
     let position = (cursor.row, cursor.col.min(usize::from(SIZE.columns) - 1));
-    // avt stores DEL as a character. xterm ignores it.
-    let rows = read_avt_rows(terminal).into_iter().map(|row| row.replace('\x7f', ""));
+    // avt stores DEL in a cell. xterm ignores it.
+    let rows = read_avt_rows(terminal).into_iter();
+    let rows = rows.map(|row| row.replace('\x7f', " ").trim_end().to_owned());
     (rows.collect(), cursor.visible.then_some(position))
 }
 
