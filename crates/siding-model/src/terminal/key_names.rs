@@ -2,7 +2,7 @@
 //!
 //! As in tmux, a word that is not a key name is text. Unlike tmux, a word that resembles a key name
 //! is an error: a misspelled `Enter` or `C-c` that is typed as text into a program may do harm. The
-//! names are case-sensitive, because words such as `up` and `end` are usually text.
+//! names are case-sensitive: a name in other letter case, such as `up`, is a misspelling as well.
 
 use super::keys::{KeyCode, KeyInput, KeyModifiers, KeyPress, control_character};
 use super::mouse::parse_click;
@@ -50,6 +50,7 @@ const KEYPAD_CHARACTERS: &str = "0123456789+-*/.";
 /// Names of keys in other programs and in documentation, in lower case.
 const FOREIGN_NAMES: &[(&str, KeyCode)] = &[
     ("return", KeyCode::Enter),
+    ("ret", KeyCode::Enter),
     ("esc", KeyCode::Escape),
     ("backtab", KeyCode::BackTab),
     ("spacebar", KeyCode::Char(' ')),
@@ -74,7 +75,7 @@ const FOREIGN_NAMES: &[(&str, KeyCode)] = &[
     ("del", KeyCode::Delete),
 ];
 /// Further names, in lower case. They count as keys only in brackets or with modifiers, because the
-/// bare words could be text.
+/// bare words could be text: `CR`, `NL` and `BS` are also codes of countries.
 const MARKED_NAMES: &[(&str, KeyCode)] = &[
     ("cr", KeyCode::Enter),
     ("nl", KeyCode::Enter),
@@ -355,12 +356,14 @@ fn strip_brackets(word: &str) -> (&str, bool) {
 }
 
 /// Splits a modifier in the spelling of another program from the name of a key. A single letter is
-/// a modifier only in brackets or in upper case before `-`, because `a+b` is usually text.
+/// a modifier only in brackets, in upper case before `-`, or as in [`is_letter_modifier`].
 fn split_spelled_modifier(name: &str, is_bracketed: bool) -> Option<(KeyModifiers, &str)> {
     let end = name.find(['-', '+'])?;
     let (spelled, rest) = (&name[..end], &name[end + 1..]);
     let is_upper = spelled.bytes().all(|byte| byte.is_ascii_uppercase());
-    let is_letter_allowed = is_bracketed || (is_upper && name[end..].starts_with('-'));
+    let is_letter_allowed = is_bracketed
+        || (is_upper && name[end..].starts_with('-'))
+        || is_letter_modifier(&name[..=end], rest);
     let modifier = match spelled.to_ascii_lowercase().as_str() {
         "ctrl" | "control" | "ctl" => CONTROL,
         "alt" | "meta" => ALT,
@@ -373,6 +376,18 @@ fn split_spelled_modifier(name: &str, is_bracketed: bool) -> Option<(KeyModifier
     (!rest.is_empty()).then_some((modifier, rest))
 }
 
+/// Returns whether a letter and a separator are a modifier outside of brackets: `c-` for Ctrl and
+/// `m-` for Alt, `C+` for Ctrl. Only a letter or the name of a key may follow, and only a small
+/// letter after `C+`, because `a-z`, `c-1`, `a+b` and `C+B` are usually text.
+fn is_letter_modifier(modifier: &str, rest: &str) -> bool {
+    let is_name = || find_foreign_code(rest, false, false).is_some();
+    match modifier {
+        "c-" | "m-" => single_character(rest).map_or_else(is_name, |c| c.is_ascii_alphabetic()),
+        "C+" => single_character(rest).map_or_else(is_name, |c| c.is_ascii_lowercase()),
+        _ => false,
+    }
+}
+
 /// Returns the key with this name in any letter case, in the allowed or another spelling.
 fn find_foreign_code(name: &str, is_bracketed: bool, has_modifiers: bool) -> Option<KeyCode> {
     let is_marked = is_bracketed || has_modifiers;
@@ -380,8 +395,8 @@ fn find_foreign_code(name: &str, is_bracketed: bool, has_modifiers: bool) -> Opt
     let find = |names: &[(&str, KeyCode)]| {
         names.iter().find(|(known, _)| known.eq_ignore_ascii_case(&lower)).map(|(_, code)| *code)
     };
-    // `dc` and `ic` are usually text; `f5` is a key.
-    let is_known_form = is_marked || lower.len() > 2 || lower.starts_with('f');
+    // `dc` and `ic` are usually text; `f5` and `up` are keys.
+    let is_known_form = is_marked || lower.len() > 2 || lower.starts_with('f') || lower == "up";
     let allowed = find(KEY_NAMES).filter(|_| is_known_form);
     allowed
         .or_else(|| find(FOREIGN_NAMES))
@@ -475,8 +490,11 @@ mod tests {
             ":wq",
             "yes",
             "a+b",
-            "c-d",
             "a-z",
+            "c-1",
+            "c-file",
+            "C+B",
+            "c+d",
             "dc",
             "ü",
             "KP",
@@ -503,6 +521,8 @@ mod tests {
             "re-enter",
             "next",
             "cr",
+            "NL",
+            "upper",
         ] {
             assert_eq!(parse_key(word), Ok(KeyInput::Text(word.to_owned())), "{word}");
         }
@@ -536,6 +556,16 @@ mod tests {
             ("Del", "Delete"),
             ("f5", "F5"),
             ("space", "Space"),
+            ("up", "Up"),
+            ("UP", "Up"),
+            ("ret", "Enter"),
+            ("c-c", "C-c"),
+            ("c-D", "C-d"),
+            ("m-x", "M-x"),
+            ("c-up", "C-Up"),
+            ("m-ret", "M-Enter"),
+            ("C+c", "C-c"),
+            ("C+Left", "C-Left"),
             ("A-x", "M-x"),
             ("Alt-x", "M-x"),
             ("Alt+Enter", "M-Enter"),

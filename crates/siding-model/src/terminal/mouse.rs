@@ -125,13 +125,13 @@ fn old_form_cell(cell: u16) -> Option<u8> {
 }
 
 /// Parses a click, such as `click:12,5`: column 12 of row 5, both from 0. Returns `None` for a word
-/// that does not start as a click.
+/// that does not start as a click, and for a sentence, which has a space after the colon.
 pub(super) fn parse_click(word: &str) -> Option<Result<MouseClick, KeyError>> {
     let (button, cell) = CLICK_WORDS
         .iter()
         .find_map(|(prefix, button)| Some((*button, word.strip_prefix(*prefix)?)))?;
     // A text such as `click: here` is no click.
-    if !cell.starts_with(|c: char| c.is_ascii_digit()) {
+    if cell.is_empty() || cell.starts_with(char::is_whitespace) {
         return None;
     }
     let click = parse_cell(cell)
@@ -178,7 +178,15 @@ mod tests {
 
     #[test]
     fn a_malformed_click_is_rejected_and_a_text_is_none() {
-        for word in ["click:1", "click:1,", "click:1,2,3", "click:99999,1", "right-click:1;2"] {
+        for word in [
+            "click:1",
+            "click:1,",
+            "click:1,2,3",
+            "click:99999,1",
+            "right-click:1;2",
+            "click:foo",
+            "wheel-up:-1,2",
+        ] {
             assert!(parse_click(word).is_some_and(|click| click.is_err()), "{word}");
         }
         for word in ["click", "click:", "click: here", "doubleclick:1,2", "x"] {
