@@ -4,10 +4,11 @@
 use std::io::{self, IsTerminal as _};
 
 use siding_core::sys::birthmark;
-use siding_model::id::Birthmark;
+use siding_model::id::{Birthmark, TaskId};
 use siding_model::settings::AssistantMode;
 
 use crate::context;
+use crate::failure::Failure;
 
 /// Variables whose presence means that an agent runs this command: siding's own session, the
 /// convention `AI_AGENT`, and the ones that Claude Code, Codex, Cursor, Gemini CLI and opencode set
@@ -43,8 +44,33 @@ pub(crate) fn is_person_by_settings() -> bool {
 /// with `--pty` and remove the variables by which an agent is recognized, but its commands carry
 /// the birthmark of their task.
 pub(crate) fn is_person_outside_tasks() -> bool {
-    let is_in_task = birthmark::own_birthmark().and_then(Birthmark::task_id).is_some();
-    !is_in_task && is_person_by_settings()
+    enclosing_task().is_none() && is_person_by_settings()
+}
+
+/// Returns the task inside which this command runs, if it runs inside one.
+pub(crate) fn enclosing_task() -> Option<TaskId> {
+    birthmark::own_birthmark().and_then(Birthmark::task_id)
+}
+
+/// Rejects every caller except those of [`is_person_outside_tasks`]. `rule` says what only a person
+/// may do. A caller inside a task, who may be a person, is told to run `command` elsewhere; the hint
+/// for another caller is `agent_hint`.
+pub(crate) fn require_person_outside_tasks(
+    rule: &str,
+    command: &str,
+    agent_hint: &str,
+) -> Result<(), Failure> {
+    if let Some(task) = enclosing_task() {
+        return Err(Failure::new(format!(
+            "{rule}, and this command runs inside task {task}, where siding cannot tell a person \
+             from an agent"
+        ))
+        .with_hint(format!("a person runs `{command}` in a terminal outside of the task")));
+    }
+    if is_person_by_settings() {
+        return Ok(());
+    }
+    Err(Failure::new(rule).with_hint(agent_hint))
 }
 
 /// Returns whether a person outside of any task reads standard output at a terminal. Otherwise a

@@ -8,6 +8,7 @@ use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::KeyMode;
 use siding_core::sys::{file, poll};
 use siding_core::task::terminal::{MAX_SECRET_BYTES, TerminalClient, TerminalError, encode_secret};
+use siding_model::id::TaskId;
 use siding_model::signal::Signal;
 use siding_model::terminal::TerminalUser;
 
@@ -48,12 +49,7 @@ impl Args {
         if !task.state.is_live() {
             return Err(TerminalError::Ended { id }.into());
         }
-        if !io::stdin().is_terminal() || !caller::is_person_outside_tasks() {
-            return Err(Failure::new("only a person at a terminal can answer with a secret")
-                .with_hint(format!(
-                    "ask the person to run `siding answer {id}` in a terminal outside of the agent"
-                )));
-        }
+        check_person(id)?;
         let user = TerminalUser::Person;
         let mut client = TerminalClient::open(&root, SHIM_PROGRAM, id, user, REQUESTER)?;
         let facts = client.facts()?;
@@ -73,6 +69,18 @@ impl Args {
         render::print_note("typed; it was shown nowhere");
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Rejects every caller except a person at a terminal.
+fn check_person(id: TaskId) -> Result<(), Failure> {
+    let rule = "only a person at a terminal can answer with a secret";
+    let command = format!("siding answer {id}");
+    let agent_hint =
+        format!("ask the person to run `{command}` in a terminal outside of the agent");
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new(rule).with_hint(agent_hint));
+    }
+    caller::require_person_outside_tasks(rule, &command, &agent_hint)
 }
 
 /// Reads a line from standard input without showing it. Returns the bytes that type it.

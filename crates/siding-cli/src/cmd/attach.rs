@@ -71,10 +71,12 @@ impl Args {
         check_task(&root, &task)?;
         // A program that acts for an agent would bypass the lease of a person and the refusal of
         // secrets.
-        if !self.read_only && !caller::is_person_outside_tasks() {
-            return Err(Failure::new("only a person may type through `siding attach`").with_hint(
-                format!("`siding keys {id}` types for an agent; --read-only only watches"),
-            ));
+        if !self.read_only {
+            caller::require_person_outside_tasks(
+                "only a person may type through `siding attach`",
+                &format!("siding attach {id}"),
+                &format!("`siding keys {id}` types for an agent; --read-only only watches"),
+            )?;
         }
         let options = AttachmentOptions {
             requester: "siding attach",

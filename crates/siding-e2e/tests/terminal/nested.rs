@@ -64,6 +64,28 @@ fn nested_tasks_have_separate_terminals() {
     });
 }
 
+/// Inside a task, a person cannot be told from an agent. The refusal gives this reason, and the
+/// place where the command works.
+#[test]
+fn a_person_inside_a_task_learns_why_typing_is_refused() {
+    let sandbox = sandbox();
+    let asked = TerminalTask::start(&sandbox, "read -s -p 'PIN: ' pin");
+    asked.wait_for("input");
+    let lines = ["attach", "answer"].map(|command| sandbox.siding_line(&[command, &asked.id]));
+    let inside = TerminalTask::start(&sandbox, &lines.join("; "));
+    assert_eq!(inside.wait_outcome()["code"], 125);
+    // The messages are wrapped at the width of the terminal.
+    let output = inside.output().split_whitespace().collect::<Vec<_>>().join(" ");
+    let reason = format!("this command runs inside task {}, where siding cannot tell", inside.id);
+    assert_eq!(output.matches(&reason).count(), 2, "{output}");
+    for command in ["attach", "answer"] {
+        let hint =
+            format!("a person runs `siding {command} {}` in a terminal outside of", asked.id);
+        assert!(output.contains(&hint), "{output}");
+    }
+    asked.stop(&["--grace", "0s"]);
+}
+
 /// Returns whether a process of the task is blocked reading this terminal.
 fn is_read(task: &TerminalTask<'_>, terminal: &str) -> bool {
     let reads = |call: String| call.starts_with(&format!("{} 0x0 ", libc::SYS_read));
