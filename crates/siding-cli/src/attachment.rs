@@ -27,6 +27,7 @@ use siding_model::terminal::{
     DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, SuspendKey, TerminalSize, TerminalUser,
 };
 
+use crate::caller;
 use crate::command_output::CommandOutput;
 use crate::failure::Failure;
 use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
@@ -43,11 +44,16 @@ pub(crate) const SECOND_INTERRUPT_NOTE: &str =
 /// Maximum number of typed bytes in one read.
 const TYPED_BYTES: usize = 1024;
 
-/// Returns the hint that Ctrl-B moves the command to the background.
-pub(crate) fn hand_over_hint() -> String {
+/// Returns the hint that Ctrl-B moves the command to the background; `None` inside a task. There a
+/// call of siding outside of the task may use the key itself: `siding run` does, and
+/// `siding attach` does not.
+pub(crate) fn hand_over_hint() -> Option<String> {
+    if caller::enclosing_task().is_some() {
+        return None;
+    }
     // tmux uses the key itself, and passes on only a second press.
     let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
-    format!("Ctrl-B{twice} moves it to the background")
+    Some(format!("Ctrl-B{twice} moves it to the background"))
 }
 
 /// Blocks the signals that an attachment handles, and returns the descriptor that receives them.
@@ -340,9 +346,12 @@ impl ForegroundCaller for TerminalCaller<'_> {
     fn show_hint(&mut self, hint: CallHint) {
         match hint {
             CallHint::HandOver => {
-                if self.keys.is_reading() && !self.output.is_drawing() {
+                if self.keys.is_reading()
+                    && !self.output.is_drawing()
+                    && let Some(hint) = hand_over_hint()
+                {
                     let elapsed = format_duration(HINT_AFTER);
-                    render::print_note(&format!("running for {elapsed}; {}", hand_over_hint()));
+                    render::print_note(&format!("running for {elapsed}; {hint}"));
                 }
             }
             CallHint::SecondInterrupt => render::print_note(SECOND_INTERRUPT_NOTE),

@@ -260,6 +260,28 @@ fn ctrl_z_returns_to_the_shell_and_fg_continues_the_call() {
     });
 }
 
+/// Inside a task, one Ctrl-B would move the outer command, so the inner call does not name the key.
+#[test]
+fn a_call_inside_a_task_does_not_name_ctrl_b() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let wait = wait_for_file_command("go");
+    let inner =
+        sandbox.siding_line(&["run", "--no-pty", "--", &format!("echo up; {wait}; exit 7")]);
+    // The outer call prints no hint either, because its command has moved the cursor.
+    let call = start_on(&sandbox, &terminal, &format!("printf '\\033[1A'; {inner}"));
+    terminal.wait_for_row("up");
+    eventually("the inner call runs for longer than the time of the hint", || {
+        let rows = terminal.screen();
+        let mut times = rows.iter().filter_map(|row| row.split_once('s')?.0.parse::<u32>().ok());
+        times.any(|seconds| seconds >= 7)
+    });
+    let shown = terminal.scrollback_text();
+    assert!(!shown.contains("Ctrl-B"), "{shown}");
+    create_file(&sandbox, "go");
+    let _ended = call.wait().expect_code(7);
+}
+
 /// Ctrl-Z suspends the job of a shell in the task.
 #[test]
 fn ctrl_z_stops_the_job_of_a_shell_in_the_task() {

@@ -138,14 +138,14 @@ impl Keyboard {
 
     /// Returns the hint that Ctrl-B moves the command to the background. In a pipeline, first tries
     /// to start reading keys. Returns `None` if this process reads no keys, for example in the
-    /// background, or if standard error is not a terminal.
+    /// background, if standard error is not a terminal, and inside a task.
     pub(super) fn hand_over_hint(&mut self) -> Option<String> {
         if self.pipeline == PipelineState::Starting {
             self.pipeline = PipelineState::Started;
             self.resume();
         }
         let is_shown = self.keys.is_reading() && io::stderr().is_terminal();
-        is_shown.then(attachment::hand_over_hint)
+        is_shown.then(attachment::hand_over_hint).flatten()
     }
 
     /// Returns whether this process reads the keys now.
