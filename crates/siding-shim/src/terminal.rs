@@ -12,7 +12,7 @@ use siding_core::sys::{clock, descriptor, file, inspect_process, terminal_holder
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::signal::Signal;
-use siding_model::terminal::{TerminalEvent, TerminalLease, TerminalSize, TerminalState};
+use siding_model::terminal::{CTRL_C, TerminalEvent, TerminalLease, TerminalSize, TerminalState};
 
 use crate::clients::ClientId;
 use crate::failpoints;
@@ -190,6 +190,11 @@ impl TaskTerminal {
     /// Returns the modes that the programs have set.
     pub(crate) fn echo_modes(&self) -> io::Result<EchoModes> {
         pty::echo_modes(&self.master)
+    }
+
+    /// Returns whether typed bytes are a single Ctrl-C that the kernel turns into SIGINT.
+    pub(crate) fn is_interrupt(&self, bytes: &[u8]) -> bool {
+        bytes == [CTRL_C] && pty::is_interrupt_key(&self.master, CTRL_C).unwrap_or(false)
     }
 
     /// Returns whether the terminal contains typed input that no program has read.

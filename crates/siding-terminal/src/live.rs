@@ -218,12 +218,12 @@ impl<'r> LiveTerminal<'r> {
                 let refusal = KeysRefusal::ScreenChanged { hash };
                 return Err(TerminalError::Refused { id, refusal }.into());
             }
-            if let Some(refusal) = self.secret_refusal(&facts, &screen) {
-                return Err(TerminalError::Refused { id, refusal }.into());
-            }
             let mut bytes = Vec::new();
             for key in keys {
                 bytes.extend(key.encode(screen.modes())?);
+            }
+            if let Some(refusal) = self.secret_refusal(&facts, &screen, &bytes) {
+                return Err(TerminalError::Refused { id, refusal }.into());
             }
             match self.client.write(&bytes, if_screen.map(|_| facts.output_bytes)) {
                 // The output has grown, perhaps without a change of the screen.
@@ -240,20 +240,25 @@ impl<'r> LiveTerminal<'r> {
     /// [`LiveTerminalError`], as for [`Self::type_keys`].
     pub fn type_bytes(&mut self, bytes: &[u8]) -> Result<(), LiveTerminalError> {
         let (facts, screen) = self.facts_and_screen()?;
-        if let Some(refusal) = self.secret_refusal(&facts, &screen) {
+        if let Some(refusal) = self.secret_refusal(&facts, &screen, bytes) {
             return Err(TerminalError::Refused { id: self.dir.id(), refusal }.into());
         }
         Ok(self.client.write(bytes, None)?)
     }
 
-    /// Returns the refusal if an agent's keys would answer a prompt for a secret. The shim cannot
-    /// recognize the prompt, because it has no screen.
-    fn secret_refusal(&self, facts: &TerminalFacts, screen: &Screen) -> Option<KeysRefusal> {
+    /// Returns the refusal if the bytes of an agent's keys would answer a prompt for a secret. The
+    /// shim cannot recognize every prompt, because it has no screen.
+    fn secret_refusal(
+        &self,
+        facts: &TerminalFacts,
+        screen: &Screen,
+        bytes: &[u8],
+    ) -> Option<KeysRefusal> {
         if self.user == TerminalUser::Person {
             return None;
         }
-        let is_secret = facts.input.secret_requested(prompt_evidence(screen));
-        is_secret.then(|| KeysRefusal::SecretRequested { prompt: cursor_row(screen).to_owned() })
+        let is_answer = facts.input.is_answer_to_secret(prompt_evidence(screen), bytes);
+        is_answer.then(|| KeysRefusal::SecretRequested { prompt: cursor_row(screen).to_owned() })
     }
 
     /// Waits until a condition is met, for at most `timeout_ms` milliseconds. The last output of a

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize,
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Winsize, tcgetattr, tcsetattr,
+    tcsetwinsize,
 };
 use siding_model::terminal::TerminalSize;
 
@@ -100,6 +101,18 @@ pub fn echo_modes(terminal: impl AsFd) -> io::Result<EchoModes> {
     })
 }
 
+/// Returns whether the kernel turns the byte `key` into SIGINT (`ISIG` and `VINTR`, termios(3)), so
+/// that no program reads it.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn is_interrupt_key(terminal: impl AsFd, key: u8) -> io::Result<bool> {
+    let modes = tcgetattr(terminal)?;
+    let has_signals = modes.local_modes.contains(LocalModes::ISIG);
+    Ok(has_signals && modes.special_codes[SpecialCodeIndex::VINTR] == key)
+}
+
 /// Writes as many typed bytes as the terminal accepts without waiting. Returns their number, which
 /// is 0 if programs have left too much input unread.
 ///
@@ -138,6 +151,8 @@ mod tests {
         assert_eq!(super::super::tty::size(&pty.slave), Some((100, 30)));
         let modes = echo_modes(&pty.master).expect("it is a terminal");
         assert_eq!(modes, EchoModes { echoes: true, is_canonical: true });
+        assert!(is_interrupt_key(&pty.master, 0x03).expect("it is a terminal"));
+        assert!(!is_interrupt_key(&pty.master, b'c').expect("it is a terminal"));
         assert_eq!(write_input(&pty.master, b"line\n").expect("accepted"), 5);
         assert!(super::super::poll::is_readable(pty.slave.as_fd()), "the line is complete");
         assert_eq!(unread_input(&pty.slave).expect("a number"), 5);

@@ -18,7 +18,7 @@ const PASSWORD: &str = "open-sesame";
 /// Asserts that an agent's keys are refused, with the command that answers.
 #[track_caller]
 fn expect_agent_is_refused(task: &TerminalTask<'_>) {
-    for keys in [&["guess", "Enter"][..], &["C-c"]] {
+    for keys in [&["guess", "Enter"][..], &["C-d"]] {
         expect_refusal(task.keys_call(keys).run(), &format!("siding answer {}", task.id));
     }
 }

@@ -35,7 +35,7 @@ fn an_agent_cannot_type_a_secret() {
     let task = TerminalTask::start(&sandbox, ASK);
     task.wait_for("input");
     let before = task.output_bytes();
-    for keys in [&["1234", "Enter"][..], &["C-c"], &["-l", "1234\n"]] {
+    for keys in [&["1234", "Enter"][..], &["C-d"], &["C-c", "Enter"], &["-l", "1234\n"]] {
         let done = task.keys_call(keys).run();
         expect_refusal(done, &format!("siding answer {}", task.id));
     }
@@ -51,6 +51,23 @@ fn an_agent_cannot_type_a_secret() {
     let pipes = view["task_id"].as_str().expect("a task id");
     expect_refusal(sandbox.siding(&["answer", pipes]).run(), "has no terminal");
     assert!(!task.output().contains("length="), "{:?}", task.output());
+}
+
+/// A single Ctrl-C is no secret, and ends a program that asks for one. It is refused if the program
+/// would read the key.
+#[test]
+fn an_agent_may_interrupt_a_program_that_asks_for_a_secret() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "stty -isig; read -s -p 'PIN: ' pin");
+    task.wait_for("input");
+    expect_refusal(task.keys_call(&["C-c"]).run(), &format!("siding stop {}", task.id));
+    task.stop(&["--grace", "0s"]);
+    let task = TerminalTask::start(&sandbox, ASK);
+    task.wait_for("input");
+    task.type_keys(&["C-c"]);
+    assert_eq!(task.wait_outcome()["kind"], "signaled");
+    assert!(!task.output().contains("length="), "{:?}", task.output());
+    task.expect_closed();
 }
 
 #[test]

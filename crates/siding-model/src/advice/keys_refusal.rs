@@ -76,7 +76,9 @@ pub fn keys_refusal_reason(refusal: &KeysRefusal, id: TaskId, dialect: Dialect) 
             let asked = if prompt.is_empty() { String::new() } else { format!(" (`{prompt}`)") };
             format!(
                 "the program asks for a secret{asked}, which only a person may \
-                 type; ask the person to run `siding answer {id}` or `siding attach {id}`"
+                 type; ask the person to run `siding answer {id}` or `siding attach {id}`; the key \
+                 `C-c` alone interrupts the program, and {} stops the task",
+                dialect.format_task_call("stop", id),
             )
         }
         KeysRefusal::Ended => format!(
@@ -169,6 +171,8 @@ mod tests {
         assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text:?}");
         let silent = KeysRefusal::SecretRequested { prompt: String::new() };
         let text = keys_refusal_text(&silent, id, Dialect::Commands);
+        let way_out = "`C-c` alone interrupts the program, and `siding stop b-4k7q0n2m8x5t` stops";
+        assert!(text.contains(way_out), "{text}");
         assert!(text.contains("a secret, which"), "{text}");
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::CTRL_C;
 use crate::process::ProcRef;
 
 /// The state of a task's terminal that decides which input is expected.
@@ -60,6 +61,14 @@ impl TerminalInput {
     pub const fn secret_requested(&self, evidence: PromptEvidence) -> bool {
         let is_masked_prompt = evidence.is_password_prompt && !evidence.is_alternate_screen;
         !self.echo && (self.canonical || is_masked_prompt)
+    }
+
+    /// Returns whether typed bytes would answer a program that asks for a secret. A single Ctrl-C
+    /// interrupts a program that reads a line, and is no part of its answer; the shim refuses the
+    /// key if the program has turned off the interrupt.
+    #[must_use]
+    pub fn is_answer_to_secret(&self, evidence: PromptEvidence, bytes: &[u8]) -> bool {
+        self.secret_requested(evidence) && !(self.canonical && bytes == [CTRL_C])
     }
 
     /// Returns whether a process of the foreground process group waits for input.
@@ -162,6 +171,18 @@ mod tests {
         let terminal = TerminalInput { reader: None, ..input(false, true) };
         assert!(!terminal.awaits_input());
         assert!(terminal.secret_requested(PASSWORD_PROMPT));
+    }
+
+    #[test]
+    fn only_a_single_interrupt_is_no_answer_to_a_line_without_echo() {
+        let none = PromptEvidence::default();
+        assert!(!input(false, true).is_answer_to_secret(none, b"\x03"));
+        for bytes in [&b""[..], b"x", b"\x03\x03", b"\x03x", b"\x04", b"\n"] {
+            assert!(input(false, true).is_answer_to_secret(none, bytes), "{bytes:?}");
+            assert!(!input(true, true).is_answer_to_secret(none, bytes), "{bytes:?}");
+        }
+        // A prompt that reads single keys could read the key as a character of the secret.
+        assert!(input(false, false).is_answer_to_secret(PASSWORD_PROMPT, b"\x03"));
     }
 
     #[test]

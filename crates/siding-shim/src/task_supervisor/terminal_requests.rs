@@ -94,7 +94,7 @@ impl TaskSupervisor {
         }
         // A prompt that reads single keys can be recognized only on the screen, and only the client
         // knows the screen.
-        hides_lines.then(|| {
+        (hides_lines && !terminal.is_interrupt(&write.bytes)).then(|| {
             let prompt = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES)).line;
             ShimMessage::KeysRefused { refusal: KeysRefusal::SecretRequested { prompt } }
         })
