@@ -186,12 +186,35 @@ pub(crate) fn resolve_task(root: &StateDir, text: &str, is_json: bool) -> Result
         return Err(no_last_task_failure(session.as_ref()));
     };
     if !is_json {
-        let view = Task::read(root, id)?.view(root, ViewDetail::Brief);
-        let line = format!("siding: {id}: {}", view.display_name());
-        let columns = stderr::terminal_columns().unwrap_or(stdout::TEXT_COLUMNS);
-        errln!("{}", one_line(&line, columns.min(stdout::TEXT_COLUMNS)));
+        print_task_name(root, id)?;
     }
     Ok(id)
+}
+
+/// Returns the running task with a terminal that was started last, in the session of
+/// `SIDING_SESSION` if that is set, and prints on standard error which task it is.
+pub(crate) fn last_running_terminal(root: &StateDir) -> Result<TaskId, Failure> {
+    let session = named_session()?;
+    let Some(id) = listing::last_running_terminal(root, session.as_ref())? else {
+        let message = match session {
+            None => "no running task has a terminal".to_owned(),
+            Some(session) => format!("no running task of the session `{session}` has a terminal"),
+        };
+        return Err(Failure::new(message).with_hint(
+            "`siding ps` lists the tasks; `siding run --pty` starts a command with a terminal",
+        ));
+    };
+    print_task_name(root, id)?;
+    Ok(id)
+}
+
+/// Prints on standard error which task a call refers to that has not named one.
+fn print_task_name(root: &StateDir, id: TaskId) -> Result<(), Failure> {
+    let view = Task::read(root, id)?.view(root, ViewDetail::Brief);
+    let line = format!("siding: {id}: {}", view.display_name());
+    let columns = stderr::terminal_columns().unwrap_or(stdout::TEXT_COLUMNS);
+    errln!("{}", one_line(&line, columns.min(stdout::TEXT_COLUMNS)));
+    Ok(())
 }
 
 /// Returns the tasks that arguments refer to, each once, in the order of the arguments. An argument

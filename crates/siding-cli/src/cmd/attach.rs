@@ -41,16 +41,17 @@ const SCROLLBACK_ROWS: usize = 1_000;
 #[command(after_help = "\
 Examples:
   siding attach b-4k7q                      leave with Ctrl-\\ Ctrl-\\
-  siding attach @ --read-only               watch the last task
+  siding attach --read-only                 watch the newest terminal
   siding attach web --detach-keys 'C-a d'   leave as screen does
   siding attach web --steal                 refuse an agent's keys from now on
 
 Any number of people may attach. Exit codes: 0 after a detach; the task's own
 code if it ended meanwhile.")]
 pub(crate) struct Args {
-    /// Task: an id, a unique prefix, a name, or `@` for the last one
-    #[arg(value_name = "ID", default_value = "@")]
-    id: String,
+    /// Task: an id, a unique prefix, a name, or `@` for the last one (default: the running task
+    /// with a terminal that was started last)
+    #[arg(value_name = "ID")]
+    id: Option<String>,
     /// Watch only: no key except the detach keys has an effect, and the size stays
     #[arg(long)]
     read_only: bool,
@@ -66,8 +67,12 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let task = Task::find(&root, &self.id, false)?;
-        let id = task.dir.id();
+        let id = match &self.id {
+            Some(text) => context::resolve_task(&root, text, false)?,
+            None => context::last_running_terminal(&root)?,
+        };
+        context::recover(&root, id)?;
+        let task = Task::read(&root, id)?;
         check_task(&root, &task)?;
         // A program that acts for an agent would bypass the lease of a person and the refusal of
         // secrets.

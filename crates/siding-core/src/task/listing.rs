@@ -95,11 +95,33 @@ pub fn last_task(
     session: Option<&SessionId>,
 ) -> Result<Option<TaskId>, StoreError> {
     let enclosing = request::enclosing_tasks(root);
-    let last = find_last(root, &|state: &TaskState| {
-        session.is_none_or(|session| state.spec.session_id == *session)
-            && !enclosing.contains(&state.spec.task_id)
-    });
+    let last = find_last(root, &|state: &TaskState| is_meant(state, session, &enclosing));
     Ok(last?.map(|last| last.id))
+}
+
+/// Returns the running task with a terminal that was started last, of the same tasks as
+/// [`last_task`].
+///
+/// # Errors
+///
+/// [`StoreError::Io`].
+pub fn last_running_terminal(
+    root: &StateDir,
+    session: Option<&SessionId>,
+) -> Result<Option<TaskId>, StoreError> {
+    let enclosing = request::enclosing_tasks(root);
+    let has_terminal = |state: &TaskState| {
+        state.is_live() && state.spec.terminal.is_some() && is_meant(state, session, &enclosing)
+    };
+    let running = read_candidates(root, &root.live_tasks()?, &has_terminal)?;
+    Ok(task_reference::choose_last(running).map(|last| last.id))
+}
+
+/// Returns whether a caller inside the tasks `enclosing` who names no task may mean this one: a task
+/// of this session or, for `None`, of any session.
+fn is_meant(state: &TaskState, session: Option<&SessionId>, enclosing: &[TaskId]) -> bool {
+    session.is_none_or(|session| state.spec.session_id == *session)
+        && !enclosing.contains(&state.spec.task_id)
 }
 
 /// Returns the task that a name refers to, for a caller in this session.
@@ -376,6 +398,7 @@ mod tests {
     use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
     use siding_model::sample::sample_task_spec;
     use siding_model::spec::{TaskCommand, TaskSpec};
+    use siding_model::terminal::TerminalSize;
 
     use super::*;
     use crate::store::journal_file::JournalFile;
@@ -574,6 +597,21 @@ mod tests {
         assert_eq!(last_task(&root, None).unwrap(), Some(foreign));
         assert_eq!(last_task(&root, Some(&cli)).unwrap(), Some(last));
         assert_eq!(last_task(&root, Some(&other)).unwrap(), Some(foreign));
+    }
+
+    #[test]
+    fn the_last_running_terminal_is_not_that_of_a_later_task_without_one() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let other: SessionId = "other".parse().unwrap();
+        let with_terminal = |spec: &mut TaskSpec| spec.terminal = Some(TerminalSize::DEFAULT);
+        let _ended = create_task(&root, 9, Some(0), with_terminal);
+        let _piped = create_task(&root, 8, None, |_| {});
+        assert_eq!(last_running_terminal(&root, None).unwrap(), None);
+        let _first = create_task(&root, 1, None, with_terminal);
+        let last = create_task(&root, 2, None, with_terminal);
+        assert_eq!(last_running_terminal(&root, None).unwrap(), Some(last));
+        assert_eq!(last_running_terminal(&root, Some(&other)).unwrap(), None);
     }
 
     /// More tasks than are read at a time.

@@ -213,6 +213,32 @@ fn a_spectator_changes_nothing() {
     task.stop(&["--grace", "0s"]);
 }
 
+/// Without an id, the newest running task with a terminal is meant, and not a later task that has
+/// none or has ended.
+#[test]
+fn attach_without_an_id_finds_the_newest_running_terminal() {
+    let sandbox = sandbox();
+    let run = ["run", "--background", "--json", "--", "until [ -e gate ]; do sleep .02; done"];
+    let piped = sandbox.siding(&run).run().expect_code(0).json();
+    let mut terminal = Terminal::new(100, 30);
+    let refused = sandbox.siding(&["attach"]).on_terminal(&terminal).run();
+    assert_eq!(refused.code, Some(125), "{refused}");
+    terminal.wait_for_row("siding: no running task has a terminal");
+    terminal.wait_for_row("`siding ps` lists the tasks");
+    let task = TerminalTask::start(&sandbox, "echo painted; read -r _; exit 9");
+    task.wait_for("input");
+    let ended = TerminalTask::start(&sandbox, "true");
+    let _outcome = ended.wait_outcome();
+    let call = sandbox.siding(&["attach"]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row("painted");
+    terminal.send_keys("\r");
+    assert_eq!(call.wait().code, Some(9));
+    let shown = terminal.scrollback_text();
+    assert!(shown.contains(&format!("siding: {}: ", task.id)), "{shown}");
+    write_file(&sandbox, "gate", "");
+    let _outcome = TerminalTask::from_view(&sandbox, &piped).wait_outcome();
+}
+
 #[test]
 fn attach_without_a_terminal_is_refused() {
     let sandbox = sandbox();
