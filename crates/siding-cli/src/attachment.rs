@@ -4,6 +4,7 @@
 //! [`TerminalCaller`] reads the keys in raw mode and restores the terminal; the loop is that of
 //! every foreground call, [`siding_core::task::run::wait_in_foreground`].
 
+mod announcement;
 mod key_queue;
 mod refusal;
 mod suspension;
@@ -26,6 +27,7 @@ use siding_model::signal::Signal;
 use siding_model::terminal::{
     DetachInput, DetachKeys, HandOverKey, IgnoredInterrupts, SuspendKey, TerminalSize, TerminalUser,
 };
+use siding_terminal::TerminalReplay;
 
 use crate::caller;
 use crate::command_output::CommandOutput;
@@ -33,6 +35,7 @@ use crate::failure::Failure;
 use crate::key_reader::{KEYBOARD_SIGNALS, KeyReader};
 use crate::render;
 use crate::terminal_replay;
+use announcement::AnnouncementState;
 use key_queue::KeyQueue;
 use suspension::SuspendedScreen;
 
@@ -113,6 +116,9 @@ pub(crate) struct AttachmentOptions {
     /// Name of the caller, for the journal.
     pub(crate) requester: &'static str,
     pub(crate) leave_keys: LeaveKeys,
+    /// The text that this terminal's title shows, and the line above the first screen; `None` if
+    /// there is no such line, and the title remains unchanged.
+    pub(crate) title: Option<String>,
     /// Whether no key reaches the program and the size of its terminal remains unchanged.
     pub(crate) is_read_only: bool,
     /// Whether the person takes the terminal before the first key.
@@ -152,6 +158,7 @@ pub(crate) struct TerminalCaller<'f> {
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
     must_take: bool,
+    announced: AnnouncementState,
     /// Content of the terminal when this process was suspended; `None` in the foreground.
     suspended: Option<SuspendedScreen>,
     /// Number of shims that have replaced an earlier one.
@@ -191,6 +198,7 @@ impl<'f> TerminalCaller<'f> {
             knows_refusal: false,
             task_size,
             must_fit_size: true,
+            announced: AnnouncementState::default(),
             suspended: None,
             reconnects: 0,
             last_signal: None,
@@ -200,8 +208,20 @@ impl<'f> TerminalCaller<'f> {
     /// Draws the present screen of the task. At most `scrollback_rows` rows of the task's
     /// scroll-back precede it, and move into the scroll-back of this terminal.
     pub(crate) fn show_present_screen(&mut self, scrollback_rows: usize) -> Result<(), Failure> {
+        let replay = self.open_replay()?;
+        self.draw_screen(&replay, scrollback_rows)
+    }
+
+    fn open_replay(&self) -> Result<TerminalReplay, Failure> {
         let dir = self.root.task_dir(self.id)?;
-        let replay = terminal_replay::open(self.id, &dir, None)?;
+        terminal_replay::open(self.id, &dir, None)
+    }
+
+    fn draw_screen(
+        &mut self,
+        replay: &TerminalReplay,
+        scrollback_rows: usize,
+    ) -> Result<(), Failure> {
         let own_rows = tty::size(io::stdout()).map_or(0, |(_, rows)| rows);
         let mut picture = replay.emulator().scrollback_bytes(scrollback_rows, own_rows);
         picture.extend_from_slice(replay.screen().state_bytes());
@@ -247,7 +267,9 @@ impl<'f> TerminalCaller<'f> {
         };
         self.held_until = self.options.leave_keys.held_until(now);
         let stops = self.options.owns_command && self.interrupts.on_typed(&input.forwarded, now);
-        if !self.options.is_read_only && !input.forwarded.is_empty() {
+        if self.options.is_read_only && !input.forwarded.is_empty() {
+            self.on_ignored_key();
+        } else if !input.forwarded.is_empty() {
             let forwarded = match self.options.owns_command {
                 true => self.suspend_key.feed(input.forwarded),
                 false => input.forwarded,
@@ -267,11 +289,10 @@ impl<'f> TerminalCaller<'f> {
         if self.options.is_read_only || !self.keys.is_reading() {
             return Ok(());
         }
-        let own = tty::size(io::stdout())
-            .and_then(|(columns, rows)| TerminalSize::new(columns, rows).ok());
-        if let Some(size) = own.filter(|own| self.task_size != Some(*own)) {
+        if let Some(size) = announcement::own_size().filter(|own| self.task_size != Some(*own)) {
             watch.send(&ShimRequest::TerminalResize { size })?;
             self.task_size = Some(size);
+            self.announced.requested_size = Some(size);
         }
         Ok(())
     }
@@ -329,6 +350,10 @@ impl ForegroundCaller for TerminalCaller<'_> {
         }
         if std::mem::take(&mut self.must_fit_size) {
             self.fit_size(watch)?;
+            self.announced.must_update_title = true;
+        }
+        if self.announced.must_update_title {
+            self.update_title();
         }
         if let Some(bytes) = self.queue.next_part(now) {
             let (user, by) = (TerminalUser::Person, self.requester());
@@ -383,6 +408,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
         match event {
             Some(ShimEvent::MayBeNewShim) if watch.reconnects() != self.reconnects => {
                 self.reconnects = watch.reconnects();
+                self.announced.requested_size = None;
                 self.queue.drop_sent();
                 self.interrupts.restart_check(clock::monotonic_now());
                 self.release_keys();
@@ -397,7 +423,10 @@ impl ForegroundCaller for TerminalCaller<'_> {
             }
             Some(ShimEvent::WriteUnconfirmed { why }) => self.on_unconfirmed(why),
             // The size is requested again with the next key.
-            Some(ShimEvent::ResizeRefused) => self.task_size = None,
+            Some(ShimEvent::ResizeRefused) => {
+                self.task_size = None;
+                self.announced.requested_size = None;
+            }
             Some(ShimEvent::ConnectionChanged { unreachable }) => {
                 self.on_connection_changed(unreachable.as_deref());
             }
@@ -410,7 +439,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
                 }
             }
             Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
-            Some(ShimEvent::TerminalResized(size)) => self.task_size = Some(*size),
+            Some(ShimEvent::TerminalResized(size)) => self.on_resized(*size),
             // A change of the size was refused, for example because the disk was full.
             Some(ShimEvent::Running) => self.must_fit_size |= self.task_size.is_none(),
             Some(

@@ -246,6 +246,19 @@ impl CommandOutput {
         Ok(())
     }
 
+    /// Sets the title of the terminal. Returns false if that is not possible now: within an escape
+    /// sequence of the command, and while the terminal accepts nothing.
+    pub(crate) fn show_title(&mut self, title: &str) -> bool {
+        let is_in_sequence = self.stdout.modes.as_ref().is_some_and(TerminalModes::is_in_sequence);
+        let fd = self.stdout.file.as_fd();
+        if is_in_sequence || !poll::wait_writable(fd, 0).unwrap_or(false) {
+            return false;
+        }
+        // The sequence neither moves the cursor nor changes a mode.
+        let _peer_gone = self.stdout.file.write_all(format!("\x1b]2;{title}\x07").as_bytes());
+        true
+    }
+
     /// Shows a whole screen in place of the output before `offset`. The output then continues at
     /// `offset`.
     pub(crate) fn show_screen(&mut self, screen: &[u8], offset: u64) -> Result<(), Failure> {

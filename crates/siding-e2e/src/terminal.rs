@@ -178,6 +178,15 @@ impl Terminal {
         });
     }
 
+    /// Waits until the title of the window satisfies a condition.
+    ///
+    /// # Panics
+    /// When the title does not satisfy it within [`POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_title(&mut self, what: &str, holds: impl Fn(&str) -> bool) {
+        self.wait_until(&format!("its title {what}"), |shown| holds(shown.title()));
+    }
+
     /// Returns the addresses of the links shown so far.
     pub fn links(&mut self) -> Vec<String> {
         self.read_available(Duration::ZERO);

@@ -72,6 +72,12 @@ impl TerminalModes {
         ALTERNATE_SCREEN_MODES.iter().any(|mode| self.changes.private.contains(mode))
     }
 
+    /// Returns whether the output has ended within an escape sequence.
+    #[must_use]
+    pub const fn is_in_sequence(&self) -> bool {
+        !self.parser.is_ground()
+    }
+
     /// Returns whether the output has moved the cursor to another row, or has erased text. Other
     /// text between its lines would then corrupt the screen.
     #[must_use]
@@ -219,6 +225,15 @@ mod tests {
     fn an_incomplete_sequence_is_canceled_before_the_reset() {
         assert_eq!(modes_after(b"\x1b[?25l\x1b]0;title").take_reset(), "\x18\x1b[?25h");
         assert_eq!(modes_after(b"\x1b]0;title").take_reset(), "");
+    }
+
+    #[test]
+    fn the_end_of_the_output_is_within_a_sequence_until_its_last_byte() {
+        for (output, is_in_sequence) in
+            [(&b"x"[..], false), (b"x\x1b", true), (b"\x1b[31", true), (b"\x1b[31m", false)]
+        {
+            assert_eq!(modes_after(output).is_in_sequence(), is_in_sequence, "{output:?}");
+        }
     }
 
     proptest! {

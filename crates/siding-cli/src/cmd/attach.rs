@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use siding_core::store::StateDir;
-use siding_core::sys::tty;
 use siding_core::task::run::{CallEnd, wait_attached};
 use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::TaskWatch;
@@ -24,9 +23,7 @@ use crate::terminal_replay;
 
 /// The keys that detach unless `--detach-keys` names others.
 const DEFAULT_DETACH_KEYS: &str = "C-\\ C-\\";
-/// Assumed number of rows of a terminal that does not report its size.
-const DEFAULT_ROWS: u16 = 24;
-/// Restores the title of the terminal that [`Args::announce`] has saved (XTWINOPS 23).
+/// Restores the title that [`TerminalCaller::show_first_screen`] has saved (XTWINOPS 23).
 const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
 /// Maximum number of rows of the task's scroll-back that are copied into that of this terminal.
 const SCROLLBACK_ROWS: usize = 1_000;
@@ -86,15 +83,13 @@ impl Args {
         let options = AttachmentOptions {
             requester: "siding attach",
             leave_keys: LeaveKeys::Detach(DetachKeys::new(self.detach_sequence()?)),
+            title: Some(self.title(id)),
             is_read_only: self.read_only,
             takes_terminal: self.steal,
             owns_command: false,
             report_step: None,
         };
-        self.announce(id)?;
-        let end = attach(&root, &task, options);
-        let _peer_gone = stdout::print_bytes(RESTORE_TITLE);
-        match end? {
+        match attach(&root, &task, options)? {
             CallEnd::Left => {
                 render::print_note(&format!(
                     "left {id}, which continues; `siding attach {id}` returns to it"
@@ -109,21 +104,20 @@ impl Args {
         }
     }
 
-    /// Shows how to leave, in a line and in the title. The title stays visible unless the program
-    /// sets another one. The screen of the task occupies the whole terminal, so the line is
-    /// scrolled off before the screen is drawn.
-    fn announce(&self, id: TaskId) -> Result<(), Failure> {
-        let keys = match self.detach_keys.as_str() {
-            "none" => "it ends with the task".to_owned(),
+    /// Returns the title, which says how to leave. It stays visible unless the program sets another
+    /// one.
+    fn title(&self, id: TaskId) -> String {
+        let leave = match self.detach_keys.as_str() {
+            // The signal ends the call as a detachment does.
+            "none" => format!(
+                "closing this terminal or `kill {}` leaves it, and it ends with the task",
+                std::process::id()
+            ),
             DEFAULT_DETACH_KEYS => "Ctrl-\\ twice leaves it".to_owned(),
             keys => format!("{} leaves it", one_line(keys, usize::MAX)),
         };
-        let rows = tty::size(io::stdout()).map_or(DEFAULT_ROWS, |(_, rows)| rows);
-        let scroll = "\n".repeat(usize::from(rows));
-        // XTWINOPS 22 saves the title.
-        let text =
-            format!("siding: attached to {id}; {keys}{scroll}\x1b[22;2t\x1b]2;{id}; {keys}\x07");
-        stdout::print_bytes(text.as_bytes())
+        let read_only = if self.read_only { ", read-only" } else { "" };
+        format!("{id}{read_only}; {leave}")
     }
 
     /// Returns the bytes of the detach keys.
@@ -153,11 +147,12 @@ fn attach(root: &StateDir, task: &Task, options: AttachmentOptions) -> Result<Ca
     let signals = attachment::block_signals()?;
     let size = task.state.terminal.as_ref().map(TerminalState::size);
     let mut caller = TerminalCaller::open(root, id, &signals, size, options)?;
-    caller.show_present_screen(SCROLLBACK_ROWS)?;
     let policy = CallPolicy::until_task_end(&task.state.spec);
-    let end = wait_attached(watch, policy, &mut caller);
+    let shown = caller.show_first_screen(SCROLLBACK_ROWS);
+    let end = shown.and_then(|()| wait_attached(watch, policy, &mut caller));
     // The terminal is restored before any message is printed.
     caller.leave();
+    let _peer_gone = stdout::print_bytes(RESTORE_TITLE);
     end
 }
 

@@ -30,6 +30,8 @@ pub(super) struct ScreenModel {
     main_screen: Option<(Vec<Vec<char>>, usize, usize)>,
     /// The text that a program has copied to the clipboard, in base64.
     clipboard: Option<String>,
+    /// The title of the window; empty if no program has set it.
+    title: String,
 }
 
 impl ScreenModel {
@@ -46,6 +48,7 @@ impl ScreenModel {
             incomplete: Vec::new(),
             main_screen: None,
             clipboard: None,
+            title: String::new(),
         }
     }
 
@@ -86,6 +89,11 @@ impl ScreenModel {
     /// Returns the text that a program has copied to the clipboard, in base64.
     pub(super) fn clipboard(&self) -> Option<&str> {
         self.clipboard.as_deref()
+    }
+
+    /// Returns the title of the window; empty if no program has set it.
+    pub(super) fn title(&self) -> &str {
+        &self.title
     }
 
     pub(super) fn links(&self) -> &[String] {
@@ -169,9 +177,11 @@ impl ScreenModel {
             }
             // The usual character sets, and the usual mode of the keypad.
             "\x1b(B" | "\x1b)B" | "\x1b>" => return,
-            // The title of the window.
-            _ if sequence.starts_with("\x1b]2;") => return,
             _ => {}
+        }
+        if let Some(title) = sequence.strip_prefix("\x1b]2;") {
+            self.title = title.trim_end_matches("\x1b\\").trim_end_matches('\x07').to_owned();
+            return;
         }
         if let Some(link) = sequence.strip_prefix("\x1b]8;;") {
             let address = link.trim_end_matches("\x1b\\");
@@ -299,6 +309,7 @@ mod tests {
         shown.feed(b"\x1b[?1049l\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b(B\x1b)B\x0f\x1b[0m\x1b[H\x1b[2J");
         shown.feed(b"\x1b[1;1Htext\x1b>\x1b[?1l\x1b]2;title\x07");
         assert_eq!(shown.visible_rows(), ["text", ""]);
+        assert_eq!(shown.title(), "title");
     }
 
     #[test]

@@ -203,13 +203,80 @@ fn a_spectator_changes_nothing() {
     let sandbox = sandbox();
     let task = TerminalTask::start(&sandbox, ANSWER);
     task.wait_for_output("painted\r\n");
-    let person = Attachment::open(&sandbox, &task, &["--read-only"], "painted");
+    let mut person = Attachment::open(&sandbox, &task, &["--read-only"], "painted");
     person.terminal.send_keys("typed\r");
+    person.terminal.wait_for_text("siding: this attachment is read-only");
     let rows = task.type_and_wait(&["size", "Enter"], "screen:^24 80$");
     assert!(!rows.iter().any(|row| row.contains("typed")), "{rows:?}");
     let shown = person.detach();
     assert!(!shown.contains("got:typed"), "{shown}");
+    let announced = format!(
+        "siding: attached to {}, read-only; Ctrl-\\ twice leaves it; the task's terminal is 80x24, \
+         yours 100x30",
+        task.id
+    );
+    // The line is longer than a row.
+    assert!(shown.replace('\n', "").contains(&announced), "{shown}");
     assert!(!task.journal().contains(r#""terminal":"taken""#), "{}", task.journal());
+    task.stop(&["--grace", "0s"]);
+}
+
+/// The size is that of the person who typed last. The others are told that it is not theirs: the
+/// screen of the task looks garbled to them.
+#[test]
+fn people_whose_terminal_has_another_size_are_told() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ANSWER);
+    task.wait_for_output("painted\r\n");
+    let mut first = Attachment::open(&sandbox, &task, &[], "painted");
+    let mut second = Attachment::open(&sandbox, &task, &[], "painted");
+    second.resize(90, 20);
+    let told = "the task's terminal is 90x20, yours 100x30";
+    first.terminal.wait_for_text(told);
+    first.terminal.wait_for_title("has both sizes", |title| title.ends_with(told));
+    first.terminal.send_keys("mine\r");
+    first.terminal.wait_for_row("got:mine");
+    first.terminal.wait_for_title("has no size", |title| title.ends_with("leaves it"));
+    let told = "the task's terminal is 100x30, yours 90x20";
+    second.terminal.wait_for_title("has both sizes", |title| title.ends_with(told));
+    let _shown = (first.detach(), second.detach());
+    task.stop(&["--grace", "0s"]);
+}
+
+/// A full-screen program is shown on the alternate screen, so that the earlier text of the person's
+/// terminal is there again afterwards, directly above the line about the detachment.
+#[test]
+fn an_attachment_to_a_full_screen_program_leaves_the_earlier_text() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "printf '\\033[?1049h\\033[Hdrawn'; read -r _");
+    task.wait_for("screen:^drawn");
+    let mut terminal = Terminal::new(100, 30);
+    let earlier = sandbox.siding(&["--version"]).on_terminal(&terminal).run();
+    assert_eq!(earlier.code, Some(0), "{earlier}");
+    let call = sandbox.siding(&["attach", &task.id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row("drawn");
+    assert!(terminal.is_alternate_screen());
+    terminal.send_keys(DETACH);
+    assert_eq!(call.wait().code, Some(0));
+    let rows = terminal.screen();
+    assert!(rows[0].starts_with("siding "), "{rows:?}");
+    assert!(rows[1].starts_with("siding: attached to"), "{rows:?}");
+    assert!(rows[2].starts_with("siding: left"), "{rows:?}");
+    task.stop(&["--grace", "0s"]);
+}
+
+/// Without detach keys, the announcement says how else to leave.
+#[test]
+fn an_attachment_without_detach_keys_names_another_way_out() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ANSWER);
+    task.wait_for_output("painted\r\n");
+    let person = Attachment::open(&sandbox, &task, &["--detach-keys", "none"], "painted");
+    let way_out = format!("closing this terminal or `kill {}` leaves it", person.process().pid);
+    person.call.signal(Signal::TERM);
+    let shown = person.expect_exit(0);
+    assert!(shown.replace('\n', "").contains(&way_out), "{shown}");
+    assert_eq!(task.show()["phase"], "running");
     task.stop(&["--grace", "0s"]);
 }
 

@@ -173,6 +173,7 @@ fn follow_terminal(
     let options = AttachmentOptions {
         requester: "siding run",
         leave_keys,
+        title: None,
         is_read_only: false,
         takes_terminal: false,
         owns_command: true,
