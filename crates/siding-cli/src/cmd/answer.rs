@@ -3,28 +3,43 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
+use siding_core::store::StateDir;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::KeyMode;
-use siding_core::sys::{file, poll};
+use siding_core::sys::{clock, file, poll};
 use siding_core::task::terminal::{MAX_SECRET_BYTES, TerminalClient, TerminalError, encode_secret};
+use siding_core::task::view::ViewDetail;
 use siding_model::id::TaskId;
 use siding_model::signal::Signal;
 use siding_model::terminal::TerminalUser;
+use siding_terminal::{
+    LiveTerminal, LiveTerminalError, Screen, TerminalCondition, TerminalWaitEnd, format_changes,
+};
 
 use crate::caller;
 use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
-use crate::render;
+use crate::render::{self, ended_line, out};
 use crate::terminal_replay;
 
 /// The name under which the journal records the writer.
 const REQUESTER: &str = "siding answer";
+/// Maximum wait for the reaction of the program to the secret, in milliseconds.
+const REACTION_MS: u64 = 2_000;
+/// Time between two checks for a signal during that wait, in milliseconds.
+const SIGNAL_CHECK_MS: u64 = 200;
+/// Pause before another look at a program that seems to wait for input, but has written nothing.
+const REACTION_PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks a person for the secret that a task waits for, without showing it, and types it.
 ///
 /// The secret goes from this terminal to that of the task. It is in no log, no record and no
-/// screen, and no model sees it. Only a person at a terminal can call this command.
+/// screen, and no model sees it. Only a person at a terminal can call this command. Ctrl-C and
+/// Ctrl-Z cancel it: nothing is typed. Afterwards, the call shows what the program writes within 2 s,
+/// until it reads again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -62,13 +77,84 @@ impl Args {
         }
         let screen = terminal_replay::open(id, &task.dir, None)?.screen();
         let prompt = screen.row(usize::from(screen.cursor().row));
-        let secret = read_secret(&siding_model::text::make_visible(prompt))?;
+        let signals = block_signals()?;
+        let secret = read_secret(&siding_model::text::make_visible(prompt), &signals)?;
         // The shim refuses the secret if the program has stopped asking in the meantime: another
         // program would show it, or run it as a command.
         client.write_secret(&secret)?;
+        // The connection has the lease of the terminal.
+        drop(client);
         render::print_note("typed; it was shown nowhere");
+        show_reaction(&root, id, &screen, &signals)?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Shows what the program has written after the secret, and whether it has ended. `before` is the
+/// screen with the prompt. The secret was typed, so a failure of the wait is no failure of the call.
+fn show_reaction(
+    root: &StateDir,
+    id: TaskId,
+    before: &Screen,
+    signals: &SignalFd,
+) -> Result<(), Failure> {
+    let end = match wait_for_reaction(root, id, before, signals) {
+        Ok(end) => end,
+        Err(LiveTerminalError::Terminal(TerminalError::Ended { .. })) => TerminalWaitEnd::Ended,
+        Err(_) => TerminalWaitEnd::TimedOut,
+    };
+    let task = Task::read(root, id)?;
+    let after = terminal_replay::open(id, &task.dir, None)?.screen();
+    if has_new_text(before, &after) {
+        out::print(&format_changes(before, &after, &[]))?;
+    }
+    match end {
+        TerminalWaitEnd::Met => {}
+        TerminalWaitEnd::TimedOut => {
+            render::print_note(&format!("{id} continues; `siding screen {id}` shows its screen"));
+        }
+        TerminalWaitEnd::Ended => {
+            errln!("siding: {}", ended_line(&task.view(root, ViewDetail::Brief)));
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the program has written something and reads again, or has ended. A signal ends the
+/// wait.
+fn wait_for_reaction(
+    root: &StateDir,
+    id: TaskId,
+    before: &Screen,
+    signals: &SignalFd,
+) -> Result<TerminalWaitEnd, LiveTerminalError> {
+    let mut terminal = LiveTerminal::open(root, SHIM_PROGRAM, id, TerminalUser::Person, REQUESTER)?;
+    let until = clock::monotonic_now().plus_ms(REACTION_MS);
+    loop {
+        let left = until.ms_since(clock::monotonic_now());
+        match terminal.wait(&TerminalCondition::Input, left.min(SIGNAL_CHECK_MS))? {
+            TerminalWaitEnd::Ended => return Ok(TerminalWaitEnd::Ended),
+            TerminalWaitEnd::Met if has_new_text(before, &terminal.screen()?) => {
+                return Ok(TerminalWaitEnd::Met);
+            }
+            // A program of another user, such as sudo, seems to read while it checks the secret.
+            TerminalWaitEnd::Met => thread::sleep(REACTION_PAUSE),
+            TerminalWaitEnd::TimedOut => {}
+        }
+        if left == 0 || !signals.read_pending().is_empty() {
+            return Ok(TerminalWaitEnd::TimedOut);
+        }
+    }
+}
+
+/// Returns whether the second screen has text that is not on the first one. The line end after a
+/// prompt may have scrolled the screen.
+fn has_new_text(before: &Screen, after: &Screen) -> bool {
+    let texts = |screen: &Screen| {
+        let rows = screen.rows().filter(|row| !row.is_empty());
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    };
+    !texts(before).ends_with(&texts(after))
 }
 
 /// Rejects every caller except a person at a terminal.
@@ -83,28 +169,37 @@ fn check_person(id: TaskId) -> Result<(), Failure> {
     caller::require_person_outside_tasks(rule, &command, &agent_hint)
 }
 
-/// Reads a line from standard input without showing it. Returns the bytes that type it.
-fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
-    let failed = |error: io::Error| Failure::new(format!("could not read the secret: {error}"));
+/// Blocks the signals that cancel the call, and returns the descriptor that receives them.
+fn block_signals() -> Result<SignalFd, Failure> {
     // The mode of the terminal is restored before one of these signals ends this process. Ctrl-Z
-    // has no effect here, because the shell would then restore its own mode, which echoes the
+    // also cancels: a stopped process would leave the prompt to the shell, whose mode echoes the
+    // secret, and a process that ignored the key would read the next command of the person as the
     // secret.
     let watched = [Signal::INT, Signal::QUIT, Signal::TERM, Signal::HUP, Signal::TSTP];
-    let signals = SignalFd::block(&watched).map_err(failed)?;
+    SignalFd::block(&watched).map_err(read_failure)
+}
+
+fn read_failure(error: io::Error) -> Failure {
+    Failure::new(format!("could not read the secret: {error}"))
+}
+
+/// Reads a line from standard input without showing it, until a signal cancels the call. Returns the
+/// bytes that type it.
+fn read_secret(prompt: &str, signals: &SignalFd) -> Result<Vec<u8>, Failure> {
     let stdin = io::stdin();
-    let mode = KeyMode::enter_hidden(&stdin).map_err(failed)?;
+    let mode = KeyMode::enter_hidden(&stdin).map_err(read_failure)?;
     let text = if prompt.trim().is_empty() { "secret:" } else { prompt.trim() };
     let prompt = |text: &str| {
         let mut stderr = io::stderr().lock();
         stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush())
     };
-    prompt(&format!("{text} ")).map_err(failed)?;
+    prompt(&format!("{text} ")).map_err(read_failure)?;
     loop {
-        let ready = poll::wait_readable(&[stdin.as_fd(), signals.as_fd()], None).map_err(failed)?;
-        let received = signals.read_pending();
-        if received.iter().any(|signal| *signal != Signal::TSTP) {
+        let ready =
+            poll::wait_readable(&[stdin.as_fd(), signals.as_fd()], None).map_err(read_failure)?;
+        if !signals.read_pending().is_empty() {
             drop(mode);
-            prompt("\n").map_err(failed)?;
+            prompt("\n").map_err(read_failure)?;
             return Err(Failure::new("canceled; nothing was typed"));
         }
         if ready.first() == Some(&true) {
@@ -113,9 +208,9 @@ fn read_secret(prompt: &str) -> Result<Vec<u8>, Failure> {
     }
     // A terminal in this mode returns one line per read.
     let mut line = vec![0; MAX_SECRET_BYTES + 2];
-    let count = file::read(&stdin, &mut line).map_err(failed)?;
+    let count = file::read(&stdin, &mut line).map_err(read_failure)?;
     drop(mode);
-    prompt("\n").map_err(failed)?;
+    prompt("\n").map_err(read_failure)?;
     encode_line(line.get(..count).unwrap_or_default())
 }
 
@@ -131,7 +226,24 @@ fn encode_line(line: &[u8]) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::terminal::TerminalSize;
+    use siding_terminal::Emulator;
+
     use super::*;
+
+    #[test]
+    fn a_line_end_after_a_prompt_is_no_new_text() {
+        let screen = |bytes: &[u8]| {
+            let mut emulator = Emulator::new(TerminalSize { columns: 20, rows: 2 });
+            emulator.feed(bytes);
+            emulator.screen()
+        };
+        let before = screen(b"$ sudo true\r\nPassword: ");
+        assert!(!has_new_text(&before, &before));
+        assert!(!has_new_text(&before, &screen(b"$ sudo true\r\nPassword: \r\n")));
+        assert!(has_new_text(&before, &screen(b"$ sudo true\r\nPassword: \r\nSorry.")));
+        assert!(has_new_text(&before, &screen(b"$ sudo true\r\nPassword: ok")));
+    }
 
     #[test]
     fn only_a_complete_line_is_a_secret() {

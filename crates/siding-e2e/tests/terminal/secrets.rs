@@ -1,5 +1,6 @@
 //! Secrets: an agent cannot type them, a person can, and they are written to no file.
 
+use rustix::process::Signal;
 use siding_e2e::{Sandbox, Terminal, eventually};
 
 use crate::support::{TerminalTask, expect_refusal, files_below, sandbox};
@@ -85,6 +86,9 @@ fn a_person_answers_and_the_secret_is_written_nowhere() {
     assert_eq!(done.code, Some(0), "{shown}");
     assert!(!shown.contains(SECRET), "{shown}");
     assert_eq!(terminal.modes(), before);
+    // The call shows how the program reacts.
+    let reaction = format!("length={}\ngo on?", SECRET.len());
+    assert!(shown.contains(&reaction), "{shown}");
     let output = task.wait_for_output("go on? ");
     assert!(output.contains(&format!("length={}\r\n", SECRET.len())), "{output:?}");
     let screen = task.screen().to_string();
@@ -97,6 +101,40 @@ fn a_person_answers_and_the_secret_is_written_nowhere() {
     assert_eq!(task.wait_outcome()["code"], 0);
     task.expect_closed();
     assert_written_nowhere(&sandbox);
+}
+
+/// The end of the task is a reaction as well.
+#[test]
+fn an_answer_shows_the_end_of_the_task() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "read -s -p 'PIN: ' pin; echo; echo bye; exit 3");
+    task.wait_for("input");
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["answer", &task.id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("PIN:");
+    terminal.send_keys("1234\r");
+    assert_eq!(call.wait().code, Some(0), "{}", terminal.scrollback_text());
+    let shown = terminal.scrollback_text();
+    assert!(shown.contains("\nbye\n") && shown.contains("exited 3"), "{shown}");
+}
+
+/// Ctrl-Z cancels the call. Ignored, it would let the next command that the person types for the
+/// shell become the secret.
+#[test]
+fn ctrl_z_cancels_an_answer() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, ASK);
+    task.wait_for("input");
+    let mut terminal = Terminal::new(80, 24);
+    let before = terminal.modes();
+    let call = sandbox.siding(&["answer", &task.id]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("PIN:");
+    call.signal(Signal::TSTP);
+    assert_eq!(call.wait().code, Some(125), "{}", terminal.scrollback_text());
+    terminal.wait_for_text("canceled; nothing was typed");
+    assert_eq!(terminal.modes(), before);
+    task.stop(&["--grace", "0s"]);
+    assert!(!task.output().contains("length="), "{:?}", task.output());
 }
 
 /// A secret that a person types over an attachment is not stored either.
