@@ -52,9 +52,9 @@ pub(crate) fn enclosing_task() -> Option<TaskId> {
     birthmark::own_birthmark().and_then(Birthmark::task_id)
 }
 
-/// Rejects every caller except those of [`is_person_outside_tasks`]. `rule` says what only a person
-/// may do. A caller inside a task, who may be a person, is told to run `command` elsewhere; the hint
-/// for another caller is `agent_hint`.
+/// Rejects every caller except those of [`is_person_outside_tasks`]. `rule` is the message about
+/// them. A caller inside a task, who may be a person, receives the reason and the hint to run
+/// `command` elsewhere; another caller receives `agent_hint`.
 pub(crate) fn require_person_outside_tasks(
     rule: &str,
     command: &str,

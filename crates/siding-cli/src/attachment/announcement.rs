@@ -1,8 +1,8 @@
 //! Tells a person about an attachment: how to leave it, that keys have no effect, and that the
 //! terminal of the task has another size.
 //!
-//! A line above the first screen and the title of the person's terminal say so. The title follows the
-//! sizes, because a line would damage the screen of a full-screen program.
+//! A line above the first screen and the title of the person's terminal say so. The title follows
+//! the sizes, because a line would damage the screen of a full-screen program.
 
 use std::io;
 

@@ -38,8 +38,8 @@ const REACTION_PAUSE: Duration = Duration::from_millis(50);
 ///
 /// The secret goes from this terminal to that of the task. It is in no log, no record and no
 /// screen, and no model sees it. Only a person at a terminal can call this command. Ctrl-C and
-/// Ctrl-Z cancel it: nothing is typed. Afterwards, the call shows what the program writes within 2 s,
-/// until it reads again.
+/// Ctrl-Z cancel it: nothing is typed. Afterwards, the call shows the output of the program until it
+/// reads again, for at most 2 s.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -90,8 +90,8 @@ impl Args {
     }
 }
 
-/// Shows what the program has written after the secret, and whether it has ended. `before` is the
-/// screen with the prompt. The secret was typed, so a failure of the wait is no failure of the call.
+/// Shows the output of the program after the secret, and the end of the task. `before` is the screen
+/// with the prompt. The secret was typed, so a failed wait is no failure of the call.
 fn show_reaction(
     root: &StateDir,
     id: TaskId,
@@ -183,8 +183,8 @@ fn read_failure(error: io::Error) -> Failure {
     Failure::new(format!("could not read the secret: {error}"))
 }
 
-/// Reads a line from standard input without showing it, until a signal cancels the call. Returns the
-/// bytes that type it.
+/// Reads a line from standard input without showing it. Returns the bytes that type it. A signal
+/// cancels the call.
 fn read_secret(prompt: &str, signals: &SignalFd) -> Result<Vec<u8>, Failure> {
     let stdin = io::stdin();
     let mode = KeyMode::enter_hidden(&stdin).map_err(read_failure)?;

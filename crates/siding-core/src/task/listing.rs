@@ -117,8 +117,8 @@ pub fn last_running_terminal(
     Ok(task_reference::choose_last(running).map(|last| last.id))
 }
 
-/// Returns whether a caller inside the tasks `enclosing` who names no task may mean this one: a task
-/// of this session or, for `None`, of any session.
+/// Returns whether a caller inside the tasks `enclosing` that names no task may mean this one: a
+/// task of this session or, for `None`, of any session.
 fn is_meant(state: &TaskState, session: Option<&SessionId>, enclosing: &[TaskId]) -> bool {
     session.is_none_or(|session| state.spec.session_id == *session)
         && !enclosing.contains(&state.spec.task_id)
