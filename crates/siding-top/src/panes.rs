@@ -30,6 +30,8 @@ pub(crate) use self::limits::peak_lines;
 const LINE_COLUMNS: usize = 400;
 /// Width of a label in front of a value.
 const LABEL_COLUMNS: usize = 13;
+/// Width of the kind of a notice, in front of its receivers.
+const NOTICE_KIND_COLUMNS: usize = 16;
 
 /// Returns the lines of a tab; none for the output, which
 /// [`OutputPane`](crate::output_pane::OutputPane) draws.
@@ -137,7 +139,7 @@ fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
         let tone = if is_missing { Tone::Warning } else { Tone::Faint };
         let (kind, received) = (notice_kind(notice.kind), receipt.describe());
         let at = clock::format_local_time(notice.at);
-        PaneLine::new(tone, format!("{at}  {kind:<18}{received}"))
+        PaneLine::new(tone, format!("{at}  {kind:<NOTICE_KIND_COLUMNS$}  {received}"))
     };
     task.notices.iter().zip(&receipts).map(format_notice).collect()
 }
@@ -151,7 +153,7 @@ const fn notice_kind(kind: NoticeKind) -> &'static str {
         NoticeKind::Matched => "matching lines",
         NoticeKind::Ready => "ready",
         NoticeKind::Expiring => "deadline is near",
-        NoticeKind::Terminal => "terminal taken or given back",
+        NoticeKind::Terminal => "user of terminal",
     }
 }
 
@@ -381,6 +383,14 @@ mod tests {
             ("unreachable", "since soon, ssh: timed out; a stop is pending".to_owned()),
         ];
         assert_eq!(executor_facts(&view), facts);
+    }
+
+    #[test]
+    fn the_kind_of_a_notice_fits_its_column() {
+        for kind in NoticeKind::ALL {
+            let name = notice_kind(kind);
+            assert!(name.len() <= NOTICE_KIND_COLUMNS, "{name}");
+        }
     }
 
     #[test]
