@@ -9,15 +9,11 @@ use siding_model::journal::TaskState;
 use siding_model::limits::ProcessUsage;
 use siding_model::process::LeaderRef;
 use siding_model::terminal::TerminalInput;
-use siding_model::text;
 
 use crate::output_pump::OutputPump;
 use crate::process_tree::{ProcessTree, current_pid};
 use crate::sandboxed_command::command_processes;
 use crate::task_record::TaskRecord;
-
-/// Maximum width of a command line in evidence, in columns.
-const COMMAND_COLUMNS: usize = 160;
 
 /// A task with its output and its processes.
 #[derive(Debug)]
@@ -94,11 +90,11 @@ impl<'t> TaskContext<'t> {
         self.state.leader.filter(|_| lives).map(LeaderRef::pid)
     }
 
-    /// Returns the command line of a process in one line; for the live leader, the task's command.
+    /// Returns the command line of a process in one line; for a live leader that is still the
+    /// requested program, the task's command.
     pub(crate) fn command_of(&self, pid: i32) -> String {
-        // The arguments of a leading shell are siding's constant text, not the task's command.
         if self.live_leader() == Some(pid) {
-            text::one_line(&self.state.spec.command_text(), COMMAND_COLUMNS)
+            tree::leader_command_for_report(pid, self.state)
         } else {
             tree::command_for_report(pid)
         }

@@ -1,5 +1,6 @@
 //! Determines which processes belong to a task.
 
+mod leader_command;
 mod other_task;
 mod rate_limited_scan;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::sys::{clock, procfs};
 
 use other_task::{is_shim_of_other_task, is_terminal_holder};
 
+pub use leader_command::leader_command_for_report;
 pub use other_task::{is_of_other_task, is_of_other_task_by_status};
 pub use rate_limited_scan::RateLimitedScan;
 
@@ -434,23 +436,30 @@ pub fn shim_descendants(root: &StateDir, state: &TaskState) -> Option<Vec<i32>> 
 /// The shell's arguments contain this path instead of the command itself.
 pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 
+/// Maximum width of a command line in a report, in columns.
+const MAX_COMMAND_COLUMNS: usize = 160;
+
 /// Returns the command line of a process for a report, shortened to one line; `?` if it cannot be
 /// read. For a shell that runs a task's command, returns the shell and a note instead.
 #[must_use]
 pub fn command_for_report(pid: i32) -> String {
-    const MAX_COMMAND_COLUMNS: usize = 160;
     // For a command with a pipeline, the shell's `-c` argument ends with the path of the command's
     // descriptor, which begins after about 300 bytes.
     const MAX_COMMAND_BYTES: usize = 1024;
     let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
-    // The arguments of a task's shell, and of its children until they call execve(2), are a
-    // constant text of siding that tells a person nothing about the command.
     match text.split_once(" -c ") {
-        Some((shell, constant)) if constant.contains(COMMAND_FD_PREFIX) => {
-            format!("{shell} (the task's shell)")
-        }
+        Some((shell, _)) if is_task_shell(&text) => format!("{shell} (the task's shell)"),
         _ => siding_model::text::one_line(&text, MAX_COMMAND_COLUMNS),
     }
+}
+
+/// Returns whether a command line is that of a shell that runs a task's command. The arguments of
+/// this shell, and of its children until they call execve(2), are a constant text of siding that
+/// tells a person nothing about the command.
+fn is_task_shell(command_line: &str) -> bool {
+    command_line
+        .split_once(" -c ")
+        .is_some_and(|(_, constant)| constant.contains(COMMAND_FD_PREFIX))
 }
 
 /// Borrows pidfds as descriptors, for poll(2).

@@ -162,14 +162,12 @@ fn format_moment(moment: MonotonicMs, now: MonotonicMs) -> String {
 
 fn process_view(pid: i32, state: &TaskState) -> Option<ProcessView> {
     let stat = procfs::stat(pid)?;
-    // The arguments of a leader that is a shell are a constant text of siding, so the view shows
-    // the requested command instead.
     let is_leader = state.leader.is_some_and(|leader| match leader {
         LeaderRef::Identified(leader) => leader == ProcRef { pid, start_ticks: stat.start_ticks },
         LeaderRef::Unidentified { pid: number } => number == pid,
     });
     let command = if is_leader {
-        siding_model::text::one_line(&state.spec.command_text(), 160)
+        tree::leader_command_for_report(pid, state)
     } else {
         tree::command_for_report(pid)
     };

@@ -37,6 +37,28 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
     let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
 }
 
+/// A shell that has replaced itself with another program is no longer named: neither by the text of
+/// the task, nor by the arguments with which the shell was started.
+#[test]
+fn why_and_show_name_the_program_that_the_leader_has_become() {
+    let sandbox = sandbox();
+    let start = |args: &[&str]| {
+        let done = sandbox.siding(args).run().expect_code(0);
+        done.json()["task_id"].as_str().expect("a task id").to_owned()
+    };
+    let head = ["run", "--background", "--json", "--"];
+    let text = start(&[&head[..], &["echo begin; exec sleep 300"]].concat());
+    let argv = start(&[&head[..], &["bash", "-c", "echo begin; exec sleep 301"]].concat());
+    for (id, program) in [(&text, "sleep 300"), (&argv, "sleep 301")] {
+        siding_e2e::eventually(&format!("`{program}` is the leader of {id}"), || {
+            let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
+            let found = why(&sandbox, id);
+            shown["processes"][0]["command"] == program && found["chain"][0]["command"] == program
+        });
+    }
+    stop_all(&sandbox);
+}
+
 /// `siding why` shows a lock together with its holder and file, a full pipe with its reader, and a
 /// socket with its remote address.
 #[test]
