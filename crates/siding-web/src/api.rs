@@ -5,6 +5,8 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use serde_json::json;
 use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
+use siding_core::store::StoreError;
+use siding_core::task::listing;
 use siding_core::task::why::{self, WhyError};
 use siding_history::metrics;
 use siding_http::ResponseBody;
@@ -47,6 +49,28 @@ pub(crate) fn respond(
         }
     });
     answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
+}
+
+/// Returns the path of a request with the complete id of the task that `name` refers to, as the
+/// commands resolve a name or the beginning of an id.
+pub(crate) fn resolve_path(
+    context: &WebContext,
+    path: &str,
+    name: &str,
+) -> Result<String, ApiError> {
+    let found = tokio::task::block_in_place(|| listing::resolve_id(&context.root, name));
+    let id = found.map_err(|error| {
+        let status = match &error {
+            StoreError::NoSuchTask { .. } => StatusCode::NOT_FOUND,
+            StoreError::Ambiguous(_) => StatusCode::CONFLICT,
+            StoreError::Io { .. }
+            | StoreError::Exposed { .. }
+            | StoreError::OtherUser { .. }
+            | StoreError::RuntimeDir(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, error.to_string())
+    })?;
+    Ok(path.replacen(&format!("/tasks/{name}"), &format!("/tasks/{id}"), 1))
 }
 
 /// Returns the metrics of all tasks, as `siding metrics` prints them: numbers without a command, a

@@ -107,7 +107,9 @@ fn add_path_parameters(mut paths: Value) -> Value {
     let entries = paths.as_object_mut().into_iter().flatten();
     for (_, operations) in entries.filter(|(path, _)| path.contains("{id}")) {
         operations["parameters"] = json!([{
-            "name": "id", "in": "path", "required": true, "description": "the complete id of a task",
+            "name": "id", "in": "path", "required": true,
+            "description": "the id of a task, the beginning of an id that only one task has, or the \
+                            name of a task",
             "schema": { "type": "string" },
         }]);
     }
@@ -298,6 +300,8 @@ mod tests {
             Route::Terminal(_, TerminalAct::Answer | TerminalAct::Return)
             | Route::Page(_)
             | Route::NamedTask(_)
+            // The document describes the same addresses with an id.
+            | Route::NamedApi { .. }
             | Route::Asset(_)
             | Route::Stream(StreamRoute::Output(_)) => false,
             Route::Api(

@@ -7,6 +7,8 @@ use crate::access::RequestEffect;
 
 /// The path of the metrics, which scrapers use by default.
 pub(crate) const METRICS_PATH: &str = "/metrics";
+/// An id with which the part of a path after the name of a task is parsed.
+const ANY_ID: &str = "b-zzzzzzzzzzzz";
 
 /// The target of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,14 @@ pub(crate) enum Route<'p> {
     Asset(&'p str),
     /// Data for a program.
     Api(ApiRoute),
+    /// Data or an act for a program, about the task with this name, or with an id that begins with
+    /// it.
+    NamedApi {
+        /// The name, or the beginning of an id.
+        name: &'p str,
+        /// The effect of the request.
+        effect: RequestEffect,
+    },
     /// The metrics of all tasks, for Prometheus.
     Metrics,
     /// An event stream.
@@ -145,6 +155,7 @@ impl<'p> Route<'p> {
             Self::Page(_) | Self::NamedTask(_) | Self::Asset(_) | Self::Api(_) | Self::Metrics => {
                 RequestEffect::Read
             }
+            Self::NamedApi { effect, .. } => *effect,
             Self::Act(..) | Self::Terminal(..) | Self::Acknowledge => RequestEffect::Change,
         }
     }
@@ -168,11 +179,15 @@ fn parse_page(segments: &[&str]) -> Result<PageRoute, RouteError> {
     })
 }
 
-fn parse_api<'p>(segments: &[&str]) -> Result<(Method, Route<'p>), RouteError> {
+fn parse_api<'p>(segments: &[&'p str]) -> Result<(Method, Route<'p>), RouteError> {
     let read = match segments {
         ["tasks"] => ApiRoute::Tasks,
         ["events"] => return Ok((Method::GET, Route::Stream(StreamRoute::Tasks))),
         ["openapi.json"] => ApiRoute::OpenApi,
+        ["tasks", name, rest @ ..] if is_task_name(name) => {
+            let (method, route) = parse_api(&[&["tasks", ANY_ID][..], rest].concat())?;
+            return Ok((method, Route::NamedApi { name, effect: route.effect() }));
+        }
         ["tasks", id] => ApiRoute::Task(parse_id(id)?),
         ["tasks", id, "output"] => ApiRoute::Output(parse_id(id)?),
         ["tasks", id, "why"] => ApiRoute::Why(parse_id(id)?),
@@ -241,6 +256,15 @@ mod tests {
         let id = ID.parse().expect("an id");
         let page = format!("/tasks/{ID}");
         assert_eq!(Route::parse(&Method::GET, &page), Ok(Route::Page(PageRoute::Task(id))));
+        for path in ["/api/v1/tasks/web-1.2", "/api/v1/tasks/web-1.2/why"] {
+            let named = Route::NamedApi { name: "web-1.2", effect: RequestEffect::Read };
+            assert_eq!(found(path), Ok(named), "{path}");
+        }
+        let stop = "/api/v1/tasks/b-4k7q/stop";
+        let named = Route::NamedApi { name: "b-4k7q", effect: RequestEffect::Change };
+        assert_eq!(Route::parse(&Method::POST, stop), Ok(named));
+        assert_eq!(found(stop), Err(RouteError::WrongMethod));
+        assert_eq!(found("/api/v1/tasks/web/nothing"), Err(RouteError::NotFound));
         assert_eq!(found("/tasks/a%20b"), Err(RouteError::NotFound));
         assert_eq!(found("/tasks/"), Err(RouteError::NotFound));
     }
@@ -255,7 +279,7 @@ mod tests {
             "/%61pi/v1/tasks",
             "/tasks/b-4k7q0n2m8x5t/",
             "/tasks/..",
-            "/api/v1/tasks/b-4k7q/stop",
+            "/api/v1/tasks/../stop",
         ] {
             let found = Route::parse(&Method::GET, path);
             assert!(

@@ -177,7 +177,7 @@ impl WebServer {
 
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
-        let is_api = head.uri.path().starts_with("/api/") || head.uri.path() == METRICS_PATH;
+        let is_api = is_api_path(head.uri.path());
         let refuse = |refusal: Refusal| {
             if is_api && refusal.status() == StatusCode::UNAUTHORIZED {
                 page::token_refusal(refusal, &head.headers, &self.policy)
@@ -188,8 +188,8 @@ impl WebServer {
         if !self.policy.allows_host(&head.headers) {
             return refuse(Refusal::UnknownHost);
         }
-        let query = Query::parse(head.uri.query().unwrap_or_default());
         if head.uri.path() == SIGN_IN_PATH {
+            let query = Query::parse(head.uri.query().unwrap_or_default());
             return self.sign_in(&head, &query);
         }
         let route = Route::parse(&head.method, head.uri.path());
@@ -206,16 +206,40 @@ impl WebServer {
         {
             return refuse(refusal);
         }
+        let Ok(Route::NamedApi { name, .. }) = route else {
+            return self.answer(route, &head, credential.ok(), body).await;
+        };
+        match api::resolve_path(&self.context, head.uri.path(), name) {
+            Ok(path) => {
+                let route = Route::parse(&head.method, &path);
+                self.answer(route, &head, credential.ok(), body).await
+            }
+            Err((status, message)) => response::json_error(status, &message),
+        }
+    }
+
+    /// Answers a request that has passed all checks. `route` has the complete id of a task.
+    async fn answer(
+        &self,
+        route: Result<Route<'_>, RouteError>,
+        head: &http::request::Parts,
+        credential: Option<Credential>,
+        body: Incoming,
+    ) -> Response<ResponseBody> {
         let context = &self.context;
+        let is_api = is_api_path(head.uri.path());
+        let query = Query::parse(head.uri.query().unwrap_or_default());
         match route {
-            Err(RouteError::NotFound) => page::failure(StatusCode::NOT_FOUND, is_api),
+            Err(RouteError::NotFound) | Ok(Route::NamedApi { .. }) => {
+                page::failure(StatusCode::NOT_FOUND, is_api)
+            }
             Err(RouteError::WrongMethod) => page::failure(StatusCode::METHOD_NOT_ALLOWED, is_api),
             Ok(Route::Act(..) | Route::Terminal(..) | Route::Acknowledge) if !context.control => {
-                refuse(Refusal::ReadOnly)
+                page::refusal(Refusal::ReadOnly, is_api)
             }
             Ok(Route::Act(id, act)) => act::run(context, id, act, body).await,
             Ok(Route::Terminal(id, act)) => {
-                typing::run(context, id, act, credential.ok(), body).await
+                typing::run(context, id, act, credential, body).await
             }
             Ok(Route::Acknowledge) => act::acknowledge(context, body).await,
             Ok(Route::Asset(name)) => assets::respond(name),
@@ -268,6 +292,11 @@ impl WebServer {
             Err(_) => page::failure(StatusCode::INTERNAL_SERVER_ERROR, false),
         }
     }
+}
+
+/// Returns whether an address is for programs, which receive errors as JSON.
+fn is_api_path(path: &str) -> bool {
+    path.starts_with("/api/") || path == METRICS_PATH
 }
 
 /// Returns the beginning of a link to a server. A server that listens on all addresses is reached

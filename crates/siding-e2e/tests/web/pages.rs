@@ -67,6 +67,28 @@ fn every_page_and_file_is_served() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
+/// Programs refer to a task as the commands do: by its id, the beginning of its id, or its name.
+#[test]
+fn a_program_names_a_task_or_the_beginning_of_its_id() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep", "--name", "worker"], "echo fine; sleep 300");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    for name in ["worker", &id[..8]] {
+        let task = server.get(&format!("/api/v1/tasks/{name}")).json();
+        assert_eq!(task["task_id"], id.as_str(), "{name}");
+        let output = server.get(&format!("/api/v1/tasks/{name}/output?max=1000")).json();
+        assert_eq!(output["task_id"], id.as_str(), "{name}: {output}");
+    }
+    let token = format!("Bearer {TOKEN}");
+    let unknown = server.get_with("/api/v1/tasks/nobody/why", &[("Authorization", &token)]);
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.text().contains("no task `nobody`"), "{}", unknown.text());
+    let untold = server.get_with("/api/v1/tasks/nobody/why", &[]);
+    assert_eq!(untold.status, 401, "a name is looked up only for a signed-in request");
+    let stopped = server.post("/api/v1/tasks/worker/stop", &serde_json::json!({}));
+    assert_eq!(stopped.status, 200, "{}", stopped.text());
+}
+
 /// A mistyped address shows the complete page, with a sentence about the value.
 #[test]
 fn a_value_of_an_address_that_is_not_allowed_is_named() {
