@@ -54,6 +54,7 @@ mod why;
 pub(crate) mod workflow;
 
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -273,4 +274,32 @@ fn print_request_result(
 /// Parses a duration argument such as `1h30m`.
 fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     siding_model::duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Parses the address of a server. The standard library's error does not show the form.
+fn parse_listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+        let example = SocketAddr::from((Ipv4Addr::LOCALHOST, port.unwrap_or(7500)));
+        format!("not an IP address with a port; write it as in `{example}`")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_address_is_answered_with_its_form() {
+        for (text, form) in [
+            ("8099", "`127.0.0.1:8099`"),
+            (":8099", "`127.0.0.1:8099`"),
+            ("localhost:8099", "`127.0.0.1:8099`"),
+            ("127.0.0.1", "`127.0.0.1:7500`"),
+        ] {
+            let error = parse_listen_address(text).expect_err("no address");
+            assert!(error.contains(form), "{text}: {error}");
+        }
+        assert!(parse_listen_address("[::1]:0").is_ok());
+    }
 }

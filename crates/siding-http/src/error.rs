@@ -22,6 +22,14 @@ pub enum ServerError {
         /// Minimum allowed length, in characters.
         least: usize,
     },
+    /// The address is in use, or this user may not listen on it.
+    #[error("could not listen on {address}: {source}{advice}", advice = listen_advice(.address, .source))]
+    Listen {
+        /// The address on which the server was to listen.
+        address: SocketAddr,
+        /// The error of the operating system.
+        source: io::Error,
+    },
     /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
@@ -35,5 +43,35 @@ pub enum ServerError {
 impl ServerError {
     pub(crate) const fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, source }
+    }
+}
+
+/// Returns the part of the message that says how to listen successfully; empty if it is not known.
+fn listen_advice(address: &SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
+            "; ports below 1024 are usually reserved for root, so choose a higher one".to_owned()
+        }
+        io::ErrorKind::AddrInUse => "; choose another port, or 0 for any free one".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "; this machine does not have this address".to_owned(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_used_is_named_with_advice() {
+        let message = |address: &str, kind: io::ErrorKind| {
+            let address = address.parse().expect("an address");
+            ServerError::Listen { address, source: kind.into() }.to_string()
+        };
+        let reserved = message("127.0.0.1:80", io::ErrorKind::PermissionDenied);
+        assert!(reserved.starts_with("could not listen on 127.0.0.1:80: "), "{reserved}");
+        assert!(reserved.ends_with("reserved for root, so choose a higher one"));
+        let used = message("127.0.0.1:7500", io::ErrorKind::AddrInUse);
+        assert!(used.ends_with("; choose another port, or 0 for any free one"), "{used}");
     }
 }

@@ -69,7 +69,9 @@ impl HttpServer {
         if !asked.ip().is_loopback() && !options.allow_remote {
             return Err(ServerError::RemoteNotAllowed { address: asked });
         }
-        let listener = TcpListener::bind(asked).await.map_err(ServerError::io_error("listen"))?;
+        let listener = TcpListener::bind(asked)
+            .await
+            .map_err(|source| ServerError::Listen { address: asked, source })?;
         let address = listener.local_addr().map_err(ServerError::io_error("listen"))?;
         let token = Token::new(options.kind, address.port())?;
         let names = AllowedHosts::new(address.ip(), &options.allowed_hosts);

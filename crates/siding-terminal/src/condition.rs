@@ -20,9 +20,10 @@ pub struct ScreenCondition(Regex);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScreenConditionError {
-    /// The text does not start with `screen:`.
+    /// The text is neither `input` nor `idle` and does not start with `screen:`.
     #[error(
-        "`{text}` is not a condition about a screen; write `screen:REGEX`, as in `screen:^password:`"
+        "`{text}` is not a condition of a terminal; write `input`, `idle` or `screen:REGEX`, as in \
+         `screen:^password:`"
     )]
     Form {
         /// The rejected text, not escaped.
@@ -105,8 +106,9 @@ mod tests {
     #[test]
     fn an_error_names_the_text_and_the_form() {
         for (text, part) in [
-            ("output:x", "`output:x` is not a condition"),
-            ("screen:", "write `screen:REGEX`"),
+            ("output:x", "`output:x` is not a condition of a terminal"),
+            ("prompt", "write `input`, `idle` or `screen:REGEX`"),
+            ("screen:", "as in `screen:^password:`"),
             ("screen:(", "`(` is not a regular expression: "),
         ] {
             let error = text.parse::<ScreenCondition>().unwrap_err().to_string();

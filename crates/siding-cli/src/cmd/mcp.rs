@@ -27,7 +27,7 @@ A client starts the command `siding` with the argument `mcp`. For Claude Code,
 Codex, Gemini CLI and opencode, `siding install` writes this configuration.")]
 pub(crate) struct Args {
     /// Serve HTTP on this address instead; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = super::parse_listen_address)]
     http: Option<SocketAddr>,
     /// Accept connections from other machines; ADDR need not be a loopback address
     #[arg(long, requires = "http")]

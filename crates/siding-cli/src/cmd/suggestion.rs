@@ -10,7 +10,7 @@ use siding_model::spec::TaskCommand;
 use siding_model::text::one_line;
 use strsim::osa_distance;
 
-use super::Cli;
+use super::{Cli, parse_duration};
 use crate::install::program::find_in_path;
 
 /// Words of another tool, and the siding command line with the same purpose. Words with the same
@@ -180,12 +180,17 @@ fn with_suggestions(
         error.remove(ContextKind::Suggested);
         tips_for_unknown_command(words, is_program)
     } else if error.kind() == ErrorKind::UnknownArgument {
-        if takes_no_flag_as_value(words) {
+        let shorter = shorter_deadline_tip(words);
+        if takes_no_flag_as_value(words) || shorter.is_some() {
             // The parser suggests writing `--` before the unknown flag.
             error.remove(ContextKind::Suggested);
         }
-        let slurm = slurm_option_tip(&error, words);
-        slurm.or_else(|| familiar_tip(words, is_program)).into_iter().collect()
+        shorter
+            .or_else(|| port_tip(&error, words))
+            .or_else(|| slurm_option_tip(&error, words))
+            .or_else(|| familiar_tip(words, is_program))
+            .into_iter()
+            .collect()
     } else {
         Vec::new()
     };
@@ -256,6 +261,39 @@ fn line_count_tip(words: &[String]) -> Option<String> {
         before.iter().cloned().chain(flag).chain(after.iter().cloned()).collect();
     let line = accepted_line("output", &remaining)?;
     Some(format!("`{line}` prints the last lines of the output"))
+}
+
+/// Returns the tip for `siding extend` with a negative duration.
+fn shorter_deadline_tip(words: &[String]) -> Option<String> {
+    let (first, rest) = words.split_first()?;
+    let is_negative =
+        |word: &String| word.strip_prefix('-').is_some_and(|word| parse_duration(word).is_ok());
+    if first != "extend" || !rest.iter().any(is_negative) {
+        return None;
+    }
+    let id = rest.iter().find(|word| !word.starts_with('-')).map_or("ID", String::as_str);
+    let line = accepted_line("extend", &[id, "--to", "5m"].map(str::to_owned))?;
+    Some(format!("`{line}` sets an earlier deadline, counted from the start of the task"))
+}
+
+/// Returns the tip for a server with the option `--port`: its option for an address.
+fn port_tip(error: &clap::Error, words: &[String]) -> Option<String> {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let second = words.get(1).map(String::as_str);
+    let wanted = match (words.first()?.as_str(), second) {
+        ("web", _) | ("a2a", Some("serve")) => "--addr",
+        ("mcp", _) => "--http",
+        _ => return None,
+    };
+    if option != "--port" {
+        return None;
+    }
+    let inline = words.iter().find_map(|word| word.strip_prefix("--port="));
+    let next = words.iter().skip_while(|word| *word != "--port").nth(1);
+    let port = inline.or(next.map(String::as_str)).and_then(|port| port.parse::<u16>().ok());
+    Some(format!("`{wanted} 127.0.0.1:{}` listens on a port", port.unwrap_or(7500)))
 }
 
 /// Returns the tip for `siding run` with an unsupported option of Slurm.
@@ -399,6 +437,27 @@ mod tests {
         // The text of `input` may be any word.
         let message = message_about("input b-4k -x");
         assert!(message.contains("'-- -x'"), "{message}");
+    }
+
+    #[test]
+    fn a_negative_extension_is_answered_with_an_earlier_deadline() {
+        for typed in ["extend b-4k -5m", "extend -5m b-4k"] {
+            let message = message_about(typed);
+            assert!(message.contains("`siding extend b-4k --to 5m` sets an earlier"), "{message}");
+            assert!(!message.contains("-- -5"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_answered_with_the_option_for_an_address() {
+        for (typed, option) in [
+            ("web --port 8099", "`--addr 127.0.0.1:8099`"),
+            ("web --control --port=8099", "`--addr 127.0.0.1:8099`"),
+            ("mcp --port x", "`--http 127.0.0.1:7500`"),
+        ] {
+            let message = message_about(typed);
+            assert!(message.contains("tip: ") && message.contains(option), "{message}");
+        }
     }
 
     #[test]

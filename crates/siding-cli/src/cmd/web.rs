@@ -35,7 +35,12 @@ in the header `Authorization: Bearer TOKEN`. GET /api/v1/openapi.json describes
 their requests.")]
 pub(crate) struct Args {
     /// Address to listen on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "127.0.0.1:0",
+        value_parser = super::parse_listen_address
+    )]
     addr: SocketAddr,
     /// Allow stop, extend, input, release, typing into terminals and the acknowledgement of notices
     ///

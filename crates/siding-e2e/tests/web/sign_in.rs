@@ -123,6 +123,17 @@ fn other_machines_need_an_option() {
 }
 
 #[test]
+fn an_address_that_is_in_use_is_named() {
+    let sandbox = sandbox();
+    let held = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = held.local_addr().expect("an address").to_string();
+    let refused = sandbox.siding(&["web", "--addr", &address]).run().expect_code(125);
+    let message = refused.stderr_text();
+    assert!(message.contains(&format!("could not listen on {address}: ")), "{refused}");
+    assert!(message.contains("0 for any free one"), "{refused}");
+}
+
+#[test]
 fn processes_of_another_user_are_not_served() {
     if !is_root() {
         eprintln!("left out: only root has another user");

@@ -39,7 +39,7 @@ sends requests to POST /a2a with `Authorization: Bearer TOKEN`. There is no TLS:
 put a TLS proxy in front of the server before other machines can reach it.")]
 pub(super) struct Args {
     /// Address to listen on; port 0 chooses a free port
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = crate::cmd::parse_listen_address)]
     addr: SocketAddr,
     /// Accept connections from other machines; ADDR need not be a loopback address
     #[arg(long)]
