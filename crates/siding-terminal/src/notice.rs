@@ -1,8 +1,9 @@
-//! Adds the screen to the notice that a person has released a terminal.
+//! Adds the screen to notices about a task with a terminal, whose output may not be readable as
+//! lines.
 
 use siding_core::store::StateDir;
 use siding_model::id::TaskId;
-use siding_model::notice::{MAX_SUMMARY_BYTES, NoticeStatus, NoticeView};
+use siding_model::notice::{MAX_SUMMARY_BYTES, NoticeKind, NoticeStatus, NoticeView};
 use siding_model::text::make_visible;
 
 use crate::history::TerminalHistory;
@@ -12,15 +13,31 @@ use crate::screen::Screen;
 /// Maximum number of rows in a notice.
 const NOTICE_ROWS: usize = 12;
 
-/// In each notice about a released terminal, replaces the excerpt of the output with the last rows
-/// of the screen. If the screen cannot be computed, the notice does not change.
+/// In each notice about a released terminal, and about the state of a task while a full-screen
+/// program draws, replaces the excerpt of the output with the last rows of the screen. If the
+/// screen cannot be computed, the notice does not change.
 pub fn show_screens_in_notices(root: &StateDir, notices: &mut [NoticeView]) {
     for notice in notices {
-        if notice.status == NoticeStatus::TerminalReturned
+        let is_returned = notice.status == NoticeStatus::TerminalReturned;
+        if (is_returned || has_excerpt_of_running_task(notice.kind))
             && let Some(screen) = present_screen(root, notice.task_id)
+            && (is_returned || screen.is_alternate())
         {
             notice.summary = summarize(&notice.summary, &screen);
         }
+    }
+}
+
+/// Returns whether the summary of a notice consists of siding's own sentence and an excerpt of the
+/// output of a task that still runs.
+const fn has_excerpt_of_running_task(kind: NoticeKind) -> bool {
+    match kind {
+        NoticeKind::Stalled
+        | NoticeKind::Lingering
+        | NoticeKind::Limit
+        | NoticeKind::Ready
+        | NoticeKind::Expiring => true,
+        NoticeKind::Ended | NoticeKind::Matched | NoticeKind::Terminal => false,
     }
 }
 

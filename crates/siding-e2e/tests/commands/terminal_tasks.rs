@@ -73,6 +73,21 @@ fn a_wait_for_a_terminal_names_one_task_and_one_condition() {
     stop_all(&sandbox);
 }
 
+/// The output of a full-screen program is drawing, so a notice contains the rows of the screen.
+#[test]
+fn a_notice_about_a_full_screen_program_has_rows_of_its_screen() {
+    let sandbox = sandbox();
+    let text = r"printf '\033[?1049h\033[2J\033[3;5Hbelow\033[2;1Habove'; read -r key";
+    let id = start_task(&sandbox, &["--pty"], text);
+    let stalled = || notices_of_kind(&sandbox, &id, "stalled").pop();
+    eventually("the shim has recorded that the task waits", || stalled().is_some());
+    let notice = stalled().expect("it is recorded");
+    let summary = notice["summary"].as_str().expect("a text");
+    assert!(summary.starts_with("silent for "), "{notice}");
+    assert!(summary.ends_with("\nabove\n    below"), "{notice}");
+    stop_all(&sandbox);
+}
+
 /// The mode of the terminal, not the text of the prompt, identifies a prompt for a secret.
 #[test]
 fn a_notice_tells_a_person_to_answer_a_prompt_for_a_secret() {

@@ -95,7 +95,7 @@ fn each_stall_is_notified_once_while_it_lasts() {
     recorded(3);
     let [third] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_ne!(third["notice_id"], first["notice_id"]);
-    assert!(says(third).contains("; it has stalled 3 times so far\n"), "{third:#}");
+    assert!(says(third).contains(". It has stalled 3 times so far.\n"), "{third:#}");
     assert!(ack_notices(&sandbox).is_empty(), "expected exactly once");
     stop_all(&sandbox);
 }

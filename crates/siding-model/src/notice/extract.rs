@@ -309,7 +309,7 @@ fn keep_last_stall(
     }
     for (.., news) in events {
         if let NoticeEvent::Stalled { text: says, .. } = news {
-            says.push_str(&format!("; it has stalled {several} times so far"));
+            says.push_str(&format!(" It has stalled {several} times so far."));
         }
     }
 }

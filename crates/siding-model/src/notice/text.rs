@@ -141,7 +141,7 @@ pub(super) fn stall_event(found: &Evidence) -> NoticeEvent {
         evidence::Certainty::Hard | evidence::Certainty::None => "",
     };
     let silent = duration::format_duration(Duration::from_millis(found.silent_ms));
-    let says = format!("silent for {silent}: {phrase}{likely}; {}", found.advice);
+    let says = format!("silent for {silent}: {phrase}{likely}. {}", found.advice);
     let certainty = match found.certainty {
         evidence::Certainty::Hard => StallCertainty::Hard,
         evidence::Certainty::Soft | evidence::Certainty::None => StallCertainty::Soft,

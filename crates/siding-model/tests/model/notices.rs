@@ -122,17 +122,17 @@ fn only_the_last_stall_is_reported_with_the_count() {
     let one = read_notices(background_spec(), &[event_record(1, SPAWNED), stall(50_000)]);
     assert_eq!(seqs_and_kinds(&one), [(2, NoticeKind::Stalled)]);
     assert!(!says(&one).contains("times"), "{}", says(&one));
-    assert!(says(&one).contains(": waits for input; "), "{}", says(&one));
+    assert!(says(&one).contains(": waits for input. It "), "{}", says(&one));
     let three = [event_record(1, SPAWNED), stall(50_000), stall(150_000), stall(250_000)];
     let story_of_three = read_notices(background_spec(), &three);
     assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");
-    assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
+    assert!(says(&story_of_three).ends_with(". It has stalled 3 times so far."));
     // An answer ends the stall, which is still included in the number.
     let answered = [&three[..], &[sample_records::resumed_record(260_000)]].concat();
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &answered)), []);
     let again = read_notices(background_spec(), &[&answered[..], &[stall(350_000)]].concat());
     assert_eq!(seqs_and_kinds(&again), [(6, NoticeKind::Stalled)]);
-    assert!(says(&again).ends_with("; it has stalled 4 times so far"));
+    assert!(says(&again).ends_with(". It has stalled 4 times so far."));
     let ended = [
         &three[..],
         &[event_record(300_000, exited_event(0, TreeLiveness::Empty)), closed_record(300_000)],

@@ -173,7 +173,7 @@ pub(super) mod tests {
 
     /// Returns the notice about a task that asks for a secret with a long prompt.
     pub(in crate::cmd::notices) fn notice_about_a_secret() -> NoticeView {
-        let sentence = "silent for 2.0s: waits for a secret; It asks for a password, which only \
+        let sentence = "silent for 2.0s: waits for a password. It asks for a password, which only \
                         the user can enter, with `siding answer b-4k7q0n2m8x5t`; `siding stop \
                         b-4k7q0n2m8x5t` ends the task.";
         NoticeView {
