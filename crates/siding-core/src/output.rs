@@ -42,7 +42,7 @@ pub use line_filter::LineFilter;
 pub use line_redraw::LineRedraw;
 pub use line_start::{LineStart, ReadChunk, find_line_start};
 pub use lines::ColorHandling;
-pub use matching::{LineMatch, LineMatcher, MatchHandler};
+pub use matching::{LineMatch, LineMatcher, MatchHandler, SIDING_LINE_PREFIX};
 pub use output_times::{OutputTime, OutputTimesWriter, read_output_times};
 pub use raw::{CopyResult, RawChunks, copy};
 pub use read_cursor::{advance_read_cursor, load_read_cursor};

@@ -230,7 +230,7 @@ fn lingering_advice(view: &TaskView, dialect: Dialect, now: UnixMs) -> String {
     };
     let left = until_deadline(view, now).map_or_else(String::new, |left| {
         format!(
-            "; the remaining processes are ended in {}",
+            "; the remaining processes will be ended in {}",
             format_duration(truncate_to_seconds(left))
         )
     });

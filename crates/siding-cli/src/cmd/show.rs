@@ -15,6 +15,7 @@ use siding_model::text::cut_tail;
 use siding_terminal::full_screen_text;
 
 use super::remote_call::RemoteCall;
+use crate::caller;
 use crate::context::{self, LAST_TASK, Task};
 use crate::exit;
 use crate::failure::Failure;
@@ -57,8 +58,10 @@ impl Args {
         let max = settings.output_max_bytes.to_usize();
         let mut failed = false;
         let (mut views, mut states) = (Vec::new(), Vec::new());
+        let is_person = !self.json && caller::is_person_at_stdout();
+        let dialect = if is_person { Dialect::Terminal } else { Dialect::Commands };
         for found in context::resolve_distinct(&root, &self.ids, self.json) {
-            match found.and_then(|id| load_view(&root, id, max)) {
+            match found.and_then(|id| load_view(&root, id, max, dialect)) {
                 Ok((view, state)) => {
                     views.push(view);
                     states.push(state);
@@ -112,6 +115,7 @@ fn load_view(
     root: &StateDir,
     id: TaskId,
     max_bytes: usize,
+    dialect: Dialect,
 ) -> Result<(TaskView, TaskState), Failure> {
     context::recover(root, id)?;
     let task = Task::read(root, id)?;
@@ -127,6 +131,6 @@ fn load_view(
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }
-    view.message = render::advice(root, (&task.dir, &task.state), &view, Dialect::Commands);
+    view.message = render::advice(root, (&task.dir, &task.state), &view, dialect);
     Ok((view, task.state))
 }

@@ -375,9 +375,11 @@ impl TaskScreen {
         }
     }
 
-    /// Adds siding's own words, wrapped to the width of the values.
+    /// Adds siding's own words, with each line wrapped to the width of the values.
     fn add_words(&mut self, label: &str, words: &str) {
-        self.add_block(label, &wrap_words(words, self.value_columns()));
+        let columns = self.value_columns();
+        let lines: Vec<String> = words.lines().flat_map(|line| wrap_words(line, columns)).collect();
+        self.add_block(label, &lines);
     }
 
     fn add_block(&mut self, label: &str, lines: &[String]) {

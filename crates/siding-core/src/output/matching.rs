@@ -11,6 +11,9 @@ use super::error_lines::looks_like_error;
 use super::lines::{Line, LineSplitter, OutputSink};
 use crate::store::TaskDir;
 
+/// Prefix of the line that siding appends to the output of a task.
+pub const SIDING_LINE_PREFIX: &str = "[siding] ";
+
 /// A line that matches, and its offsets in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineMatch<'t> {

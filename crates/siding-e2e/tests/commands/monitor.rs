@@ -298,6 +298,25 @@ fn a_person_sees_the_matching_lines_until_an_interrupt_stops_the_command() {
     assert!(ended.lines().any(|row| row == "one"), "{ended}");
 }
 
+/// Without `--match`, the line that siding appends to the output would repeat the message about the
+/// end.
+#[test]
+fn a_person_reads_once_that_the_command_was_stopped() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["monitor", "--", &format!("echo one; {HANG_COMMAND}")]);
+    let monitor = call.on_terminal(&terminal).spawn();
+    terminal.wait_for_row("one");
+    monitor.signal(Signal::INT);
+    let _stopped = monitor.wait();
+    terminal.wait_for_row("siding: stopped by user");
+    let text = terminal.scrollback_text();
+    assert_eq!(text.matches("stopped by user").count(), 1, "{text}");
+    let [id] = &sandbox.task_ids()[..] else { panic!("expected one task") };
+    let all = run_ok(&sandbox, &["output", id, "--all"]).stdout_text();
+    assert!(all.contains("\n[siding] stopped by user"), "{all}");
+}
+
 /// The call of a person prints the lines of the command's own terminal. It is not connected with this
 /// terminal, so it discards what is typed here, and Ctrl-C stops the command.
 #[test]

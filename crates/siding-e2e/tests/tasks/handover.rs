@@ -50,7 +50,7 @@ fn hand_over_message_for_a_person_is_two_lines() {
     let run = ["run", "--budget", "300ms", "--", "sleep 300"];
     let call = sandbox.siding(&run);
     assert_eq!(call.on_terminal(&terminal).run().code, Some(75));
-    terminal.wait_for_text("(ended in 30m)");
+    terminal.wait_for_text("(deadline in 30m)");
     let task = Task::only(&sandbox);
     let rows = terminal.screen();
     let rows: Vec<&str> = rows.iter().map(|row| row.trim()).filter(|row| !row.is_empty()).collect();
@@ -60,7 +60,7 @@ fn hand_over_message_for_a_person_is_two_lines() {
         "{state}"
     );
     let id = &task.id;
-    let expected = format!("siding wait, output, extend or stop {id} (ended in 30m)");
+    let expected = format!("siding wait, output, extend or stop {id} (deadline in 30m)");
     assert_eq!(commands, expected);
     task.stop(&["--grace", "0s"]);
 }

@@ -36,7 +36,8 @@ pub(super) fn running_advice(
     let promise = channel.promise().filter(|_| is_background);
     let is_hand_over = view.placement.why.is_some_and(BackgroundReason::is_hand_over);
     let hint = is_hand_over
-        .then(|| format!("next time: {}, or a subagent", dialect.format_option("background")));
+        .then(|| dialect.format_option("background"))
+        .map(|option| format!("next time start it with {option}, or in a subagent"));
     let clauses = [
         Some(format!("{state}{id}{output}")),
         usual_duration(view),
@@ -52,7 +53,7 @@ pub(super) fn running_advice(
 fn format_two_lines(view: &TaskView, state: &str, now: UnixMs) -> String {
     let usual = usual_duration(view).map(|usual| format!(" ({usual})")).unwrap_or_default();
     let left = until_deadline(view, now).map(round_time_limit);
-    let deadline = left.map(|left| format!(" (ended in {})", format_duration(left)));
+    let deadline = left.map(|left| format!(" (deadline in {})", format_duration(left)));
     let (id, deadline) = (view.task_id, deadline.unwrap_or_default());
     // A person returns to the screen of a task with a terminal.
     let attach = if view.terminal.is_some() { "attach, " } else { "" };
@@ -91,9 +92,13 @@ fn usual_duration(view: &TaskView) -> Option<String> {
 /// Returns the operations that a reader may need next. `wait|stop ID` would be a pipeline in a shell.
 fn format_next_operations(view: &TaskView, dialect: Dialect) -> String {
     match dialect {
-        Dialect::Commands | Dialect::Terminal => {
+        Dialect::Commands => {
             let terminal = if view.terminal.is_some() { "screen, keys, " } else { "" };
             format!("`siding wait ID`, or {terminal}output, extend, stop")
+        }
+        Dialect::Terminal => {
+            let attach = if view.terminal.is_some() { "attach, " } else { "" };
+            format!("`siding wait {}`, or {attach}output, extend, stop", view.task_id)
         }
         Dialect::Tools | Dialect::Agent => {
             let tools = ["wait", "output", "stop"].map(|name| dialect.format_tool(name));

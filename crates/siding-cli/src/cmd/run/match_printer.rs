@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use regex::Regex;
-use siding_core::output::{LineMatch, LineMatcher, MatchHandler};
+use siding_core::output::{LineMatch, LineMatcher, MatchHandler, SIDING_LINE_PREFIX};
 use siding_core::store::TaskDir;
 use siding_core::task::run::{OutputNews, ShimEvent};
 use siding_core::task::watch::TaskWatch;
@@ -27,8 +27,11 @@ struct MatchedText(String);
 
 impl MatchHandler for MatchedText {
     fn on_match(&mut self, hit: LineMatch<'_>) -> ControlFlow<()> {
-        self.0.push_str(hit.text);
-        self.0.push('\n');
+        // The message about the end has the content of the line that siding appends.
+        if !hit.text.starts_with(SIDING_LINE_PREFIX) {
+            self.0.push_str(hit.text);
+            self.0.push('\n');
+        }
         ControlFlow::Continue(())
     }
 }

@@ -43,8 +43,8 @@ fn hand_over_advice_is_short_in_every_dialect() {
             NoticeChannel::PollOnly,
             format!(
                 "still running after 15s, in the background as b-4k7q0n2m8x5t, {output}; will be \
-                 ended at 30m; `siding wait ID`, or output, extend, stop; next time: --background, \
-                 or a subagent"
+                 ended at 30m; `siding wait ID`, or output, extend, stop; next time start it with \
+                 --background, or in a subagent"
             ),
         ),
         (
@@ -53,7 +53,7 @@ fn hand_over_advice_is_short_in_every_dialect() {
             format!(
                 "still running, in the background, {output}; will be ended at 30m; you will be \
                  notified when it ends, in a later result of these tools; `wait`, `output`, `stop` take its \
-                 id; next time: `background`, or a subagent"
+                 id; next time start it with `background`, or in a subagent"
             ),
         ),
         (
@@ -61,8 +61,8 @@ fn hand_over_advice_is_short_in_every_dialect() {
             NoticeChannel::Pushed,
             format!(
                 "still running, in the background, {output}; will be ended at 30m; you will be \
-                 notified when it ends; `task_wait`, `task_output`, `task_stop` take its id; next time: \
-                 `run_in_background`, or a subagent"
+                 notified when it ends; `task_wait`, `task_output`, `task_stop` take its id; next time \
+                 start it with `run_in_background`, or in a subagent"
             ),
         ),
     ] {
@@ -79,7 +79,7 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert_eq!(
         persons_text(&running_task()),
         "still running after 15s, in the background\n\
-         siding wait, output, extend or stop b-4k7q0n2m8x5t (ended in 29m 45s)"
+         siding wait, output, extend or stop b-4k7q0n2m8x5t (deadline in 29m 45s)"
     );
     let known = TaskView { expected_ms: Some(250_000), ..running_task() };
     let text = persons_text(&known);
@@ -91,12 +91,19 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
 #[test]
 fn hand_over_advice_names_the_commands_for_a_terminal() {
     let terminal = TerminalView { size: TerminalSize::DEFAULT, taken_since: None, alternate: None };
-    let view = TaskView { terminal: Some(terminal), ..running_task() };
+    let view = TaskView { terminal: Some(terminal.clone()), ..running_task() };
     let text = advice_text(&view);
     assert!(text.contains("`siding wait ID`, or screen, keys, output, extend, stop"), "{text}");
     let text = advice::task_advice(&view, Dialect::Terminal, NoticeChannel::Pushed, NOW);
     let text = text.expect("there is something to say");
     assert!(text.contains("\nsiding attach, wait, output, extend or stop b-4k7q"), "{text}");
+    // A line of a person's text has the id, not a placeholder for it.
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+    let foreground = TaskView { terminal: Some(terminal), ..with_reason(None) };
+    let text = advice::task_advice(&foreground, Dialect::Terminal, NoticeChannel::PollOnly, NOW);
+    let text = text.expect("there is something to say");
+    let commands = "`siding wait b-4k7q0n2m8x5t`, or attach, output, extend, stop";
+    assert!(text.ends_with(commands), "{text}");
 }
 
 /// Returns a task whose job waits in the queue of a cluster for this reason.
@@ -222,7 +229,7 @@ fn lingering_processes_are_named() {
     assert_eq!(
         advice_text(&view),
         "its shell has ended (exited 0), 1 process of it lives on: 401 (node server.js); \
-         listening on 3000, 3001; the remaining processes are ended in 29m 44s; \
+         listening on 3000, 3001; the remaining processes will be ended in 29m 44s; \
          `siding stop b-4k7q0n2m8x5t` ends it now, \
          `siding output b-4k7q0n2m8x5t` shows what it still writes"
     );

@@ -8,7 +8,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::text::cut_head;
 use siding_model::wait::WaitDetail;
 
-use crate::output::{LineMatch, LineMatcher, MatchHandler};
+use crate::output::{LineMatch, LineMatcher, MatchHandler, SIDING_LINE_PREFIX};
 use crate::store::TaskDir;
 
 /// Silence after which an incomplete line is matched, in milliseconds. The line may be a prompt,
@@ -16,9 +16,6 @@ use crate::store::TaskDir;
 const PARTIAL_LINE_SETTLE_MS: u64 = 300;
 /// Maximum length of a reported line, in bytes. A longer line is truncated.
 const MAX_LINE_BYTES: usize = 1024;
-/// Prefix of the line that siding appends to an output. A line with this prefix never meets a
-/// condition.
-const SIDING_LINE_PREFIX: &str = "[siding] ";
 
 /// Matches the output of one task once, from its beginning.
 #[derive(Debug)]
@@ -34,6 +31,7 @@ struct FirstMatch(Option<WaitDetail>);
 
 impl MatchHandler for FirstMatch {
     fn on_match(&mut self, hit: LineMatch<'_>) -> ControlFlow<()> {
+        // The line that siding appends meets no condition.
         if hit.text.starts_with(SIDING_LINE_PREFIX) {
             return ControlFlow::Continue(());
         }
