@@ -34,6 +34,7 @@ mod style;
 #[cfg(test)]
 mod tests;
 mod text;
+mod typed_escape;
 mod view;
 
 pub use cast::{CastSource, CastSummary, write_cast};

@@ -25,6 +25,7 @@ use crate::condition::{ScreenCondition, ScreenConditionError};
 use crate::history::TerminalHistory;
 use crate::replay::TerminalReplay;
 use crate::screen::Screen;
+use crate::typed_escape::TypedEscape;
 
 /// Time without output after which a terminal is idle, in milliseconds.
 pub const IDLE_MS: u64 = 500;
@@ -145,6 +146,8 @@ pub struct LiveTerminal<'r> {
     user: TerminalUser,
     dir: TaskDir,
     replay: Option<TerminalReplay>,
+    /// The Escape that was typed last; `None` after any other key.
+    escape: Option<TypedEscape>,
 }
 
 impl<'r> LiveTerminal<'r> {
@@ -164,7 +167,7 @@ impl<'r> LiveTerminal<'r> {
         // For a task without a terminal, the shim refuses the request and gives the reason.
         client.facts()?;
         let dir = client.watch().dir().map_err(WatchError::from)?;
-        Ok(Self { client, user, dir, replay: None })
+        Ok(Self { client, user, dir, replay: None, escape: None })
     }
 
     /// Returns the present screen.
@@ -228,7 +231,10 @@ impl<'r> LiveTerminal<'r> {
             match self.client.write(&bytes, if_screen.map(|_| facts.output_bytes)) {
                 // The output has grown, perhaps without a change of the screen.
                 Err(TerminalError::OutputDiffers { .. }) => {}
-                result => return Ok(result?),
+                result => {
+                    self.escape = TypedEscape::at_end_of(&bytes);
+                    return Ok(result?);
+                }
             }
         }
     }
@@ -243,6 +249,7 @@ impl<'r> LiveTerminal<'r> {
         if let Some(refusal) = self.secret_refusal(&facts, &screen, bytes) {
             return Err(TerminalError::Refused { id: self.dir.id(), refusal }.into());
         }
+        self.escape = TypedEscape::at_end_of(bytes);
         Ok(self.client.write(bytes, None)?)
     }
 
@@ -346,7 +353,8 @@ impl<'r> LiveTerminal<'r> {
             let facts = self.client.facts()?;
             // A program may poll for input between two steps of its work, so two samples must
             // agree.
-            let seen = facts.awaits_input().then_some((facts.output_bytes, facts.input));
+            let is_ready = facts.awaits_input() && !self.may_await_rest_of_key(&facts);
+            let seen = is_ready.then_some((facts.output_bytes, facts.input));
             if seen.is_some() && seen == previous {
                 // The caller shows the local output, so it must already contain the question.
                 self.screen_at(facts.output_bytes)?;
@@ -360,6 +368,12 @@ impl<'r> LiveTerminal<'r> {
             thread::sleep(Duration::from_millis(pause.min(left)));
             pause = if seen.is_some() { LOOK_PAUSE_MS.0 } else { (pause * 2).min(LOOK_PAUSE_MS.1) };
         }
+    }
+
+    /// Returns whether the program may not have acted on the last typed key yet.
+    fn may_await_rest_of_key(&mut self, facts: &TerminalFacts) -> bool {
+        let now = clock::monotonic_now();
+        self.escape.as_mut().is_some_and(|escape| escape.is_undecided(facts.input.reader, now))
     }
 
     /// Requests a message when the output grows.

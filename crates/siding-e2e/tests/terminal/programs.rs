@@ -91,6 +91,22 @@ fn vim_edits_a_file() {
     assert_eq!(task.screen()["alternate"], false);
 }
 
+/// Vim waits up to a second for the rest of a sequence after Escape, in the same call as for a key,
+/// and draws only then.
+#[test]
+fn a_wait_for_input_after_escape_ends_when_vim_has_acted_on_it() {
+    let Some(vim) = find_installed(&["vim", "vim.tiny"]) else { return };
+    let sandbox = sandbox();
+    let task = start(&sandbox, &format!("{vim} -u NONE -N text"));
+    task.wait_for("input");
+    assert_shows(&task.type_and_wait(&["ione"], "screen:^one$"), "INSERT");
+    let rows = task.type_and_wait(&["Escape"], "input");
+    assert!(!rows.iter().any(|row| row.contains("INSERT")), "{rows:#?}");
+    assert_shows(&task.type_and_wait(&[":set number", "Enter"], "input"), "1 one");
+    task.type_keys(&[":q!", "Enter"]);
+    expect_success(&task);
+}
+
 #[test]
 fn less_shows_pages_and_searches() {
     let Some(less) = find_installed(&["less"]) else { return };

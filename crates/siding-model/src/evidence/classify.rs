@@ -152,8 +152,7 @@ pub fn find_terminal_reader(sample: &TaskSample) -> TerminalReader {
         });
         let mut threads = threads.filter_map(|one| one.thread);
         if let Some(thread) = threads.find(|thread| awaits_task_terminal(thread)) {
-            let is_in_read = is_in_read(thread);
-            return TerminalReader::Found(ReaderFact { process: process.process, is_in_read });
+            return TerminalReader::Found(reader_fact(process, thread));
         }
     }
     reader
@@ -168,11 +167,15 @@ fn awaits_task_terminal(thread: &ThreadFacts) -> bool {
     }
 }
 
-fn is_in_read(thread: &ThreadFacts) -> bool {
-    match &thread.state {
-        ThreadState::Blocked(blocked) => blocked.call == BlockingCall::Read,
-        ThreadState::Running | ThreadState::Denied | ThreadState::Hidden => false,
-    }
+fn reader_fact(process: &ProcessFacts, thread: &ThreadFacts) -> ReaderFact {
+    let (is_in_read, timed_wait_cpu_ns) = match &thread.state {
+        ThreadState::Blocked(blocked) => {
+            let cpu_ns = blocked.thread_cpu_ns.filter(|_| !blocked.has_no_timeout);
+            (blocked.call == BlockingCall::Read, cpu_ns)
+        }
+        ThreadState::Running | ThreadState::Denied | ThreadState::Hidden => (false, None),
+    };
+    ReaderFact { process: process.process, is_in_read, timed_wait_cpu_ns }
 }
 
 fn classify_process<'s>(

@@ -69,7 +69,7 @@ mod tests {
             input: TerminalInput {
                 echo: true,
                 canonical: true,
-                reader: Some(ReaderFact { process, is_in_read: true }),
+                reader: Some(ReaderFact { process, is_in_read: true, timed_wait_cpu_ns: None }),
             },
             is_reader_hidden: false,
             has_unread_input: false,

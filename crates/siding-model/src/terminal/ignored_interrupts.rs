@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_program_that_reads_its_terminal_keeps_ctrl_c() {
         let process = ProcRef { pid: 1, start_ticks: 1 };
-        let reader = Some(ReaderFact { process, is_in_read: true });
+        let reader = Some(ReaderFact { process, is_in_read: true, timed_wait_cpu_ns: None });
         for facts in [
             TerminalFacts { input: TerminalInput { reader, ..BUSY.input }, ..BUSY },
             TerminalFacts { input: TerminalInput { canonical: false, ..BUSY.input }, ..BUSY },

@@ -25,6 +25,11 @@ pub struct ReaderFact {
     /// Whether the process is blocked in read(2). Otherwise it waits in poll(2) or a similar call,
     /// possibly also for other descriptors.
     pub is_in_read: bool,
+    /// CPU time of the waiting thread, in nanoseconds, if its wait has a timeout: as long as the
+    /// number stays the same, this is the same wait. `None` for a wait without a timeout, if the
+    /// time is unknown, and from an older shim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_wait_cpu_ns: Option<u64>,
 }
 
 /// The kind of input that a program waits for.
@@ -135,8 +140,11 @@ impl KeysRefusal {
 mod tests {
     use super::*;
 
-    const READER: ReaderFact =
-        ReaderFact { process: ProcRef { pid: 7, start_ticks: 70 }, is_in_read: true };
+    const READER: ReaderFact = ReaderFact {
+        process: ProcRef { pid: 7, start_ticks: 70 },
+        is_in_read: true,
+        timed_wait_cpu_ns: None,
+    };
     const PASSWORD_PROMPT: PromptEvidence =
         PromptEvidence { is_password_prompt: true, is_alternate_screen: false };
 

@@ -321,14 +321,17 @@ fn only_a_foreground_reader_of_the_tasks_terminal_is_its_reader() {
     let reader = |one: &ProcessFacts| find_terminal_reader(&sample(0, std::slice::from_ref(one)));
     let reads =
         |doing| ProcessFacts { has_terminal: true, has_task_terminal: true, ..child(doing) };
-    let found = |is_in_read| {
+    let found_in = |is_in_read, timed_wait_cpu_ns| {
         let process = ProcRef { pid: 101, start_ticks: 1 };
-        TerminalReader::Found(ReaderFact { process, is_in_read })
+        TerminalReader::Found(ReaderFact { process, is_in_read, timed_wait_cpu_ns })
     };
+    let found = |is_in_read| found_in(is_in_read, None);
     let shell = reads(blocked_read(FdObject::Terminal));
     assert_eq!(reader(&shell), found(true));
     let editor = reads(blocked_poll(&[FdObject::WakeupFd, FdObject::Terminal]));
     assert_eq!(reader(&editor), found(false));
+    let polls = with_timeout(blocked_poll(&[FdObject::Terminal]), Some(7));
+    assert_eq!(reader(&reads(polls)), found_in(false, Some(7)));
     let none = [
         // A job in the background.
         ProcessFacts { is_in_terminal_background: true, ..shell.clone() },
