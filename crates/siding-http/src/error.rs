@@ -48,14 +48,17 @@ impl ServerError {
 
 /// Returns the part of the message that says how to listen successfully; empty if it is not known.
 fn listen_advice(address: &SocketAddr, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
-            "; ports below 1024 are usually reserved for root, so choose a higher one".to_owned()
-        }
-        io::ErrorKind::AddrInUse => "; choose another port, or 0 for any free one".to_owned(),
-        io::ErrorKind::AddrNotAvailable => "; this machine does not have this address".to_owned(),
-        _ => String::new(),
-    }
+    let kind = error.kind();
+    let advice = if kind == io::ErrorKind::PermissionDenied && address.port() < 1024 {
+        "; ports below 1024 are usually reserved for root, so choose a higher one"
+    } else if kind == io::ErrorKind::AddrInUse {
+        "; choose another port, or 0 for any free one"
+    } else if kind == io::ErrorKind::AddrNotAvailable {
+        "; this machine does not have this address"
+    } else {
+        ""
+    };
+    advice.to_owned()
 }
 
 #[cfg(test)]

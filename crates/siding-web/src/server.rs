@@ -238,9 +238,7 @@ impl WebServer {
                 page::refusal(Refusal::ReadOnly, is_api)
             }
             Ok(Route::Act(id, act)) => act::run(context, id, act, body).await,
-            Ok(Route::Terminal(id, act)) => {
-                typing::run(context, id, act, credential, body).await
-            }
+            Ok(Route::Terminal(id, act)) => typing::run(context, id, act, credential, body).await,
             Ok(Route::Acknowledge) => act::acknowledge(context, body).await,
             Ok(Route::Asset(name)) => assets::respond(name),
             Ok(Route::Stream(StreamRoute::Tasks)) => {
