@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _};
 use siding_core::sys::birthmark;
 use siding_model::id::{Birthmark, TaskId};
 use siding_model::settings::AssistantMode;
+use siding_model::terminal::TerminalUser;
 
 use crate::context;
 use crate::failure::Failure;
@@ -77,6 +78,11 @@ pub(crate) fn require_person_outside_tasks(
 /// secret on standard output, such as a sign-in link, may be in a file that an agent reads.
 pub(crate) fn is_person_outside_tasks_at_stdout() -> bool {
     io::stdout().is_terminal() && is_person_outside_tasks()
+}
+
+/// Returns the relation of this command's caller to the lease of a task's terminal.
+pub(crate) fn terminal_user() -> TerminalUser {
+    if is_person_outside_tasks() { TerminalUser::Person } else { TerminalUser::Agent }
 }
 
 /// Returns whether a person reads standard output at a terminal. In a pipeline of a person, a

@@ -173,9 +173,10 @@ impl From<InputError> for Failure {
             InputError::Unread { id, .. } => {
                 failure.with_hint(format!("`siding show {id}` shows what it does"))
             }
-            InputError::Teammate { .. } | InputError::Closed { .. } | InputError::Io { .. } => {
-                failure
-            }
+            InputError::Teammate { .. }
+            | InputError::Terminal { .. }
+            | InputError::Closed { .. }
+            | InputError::Io { .. } => failure,
         }
     }
 }

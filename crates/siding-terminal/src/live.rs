@@ -253,6 +253,20 @@ impl<'r> LiveTerminal<'r> {
         Ok(self.client.write(bytes, None)?)
     }
 
+    /// Types bytes that were visible while they were entered. Even those of a person are refused if
+    /// they would answer a prompt for a secret, because the secret would have been shown.
+    ///
+    /// # Errors
+    ///
+    /// [`LiveTerminalError`], as for [`Self::type_keys`].
+    pub fn type_visible_bytes(&mut self, bytes: &[u8]) -> Result<(), LiveTerminalError> {
+        let (facts, screen) = self.facts_and_screen()?;
+        if let Some(refusal) = refuse_secret(&facts, &screen, bytes) {
+            return Err(TerminalError::Refused { id: self.dir.id(), refusal }.into());
+        }
+        Ok(self.client.write(bytes, None)?)
+    }
+
     /// Returns the refusal if the bytes of an agent's keys would answer a prompt for a secret. The
     /// shim cannot recognize every prompt, because it has no screen.
     fn secret_refusal(
@@ -261,11 +275,10 @@ impl<'r> LiveTerminal<'r> {
         screen: &Screen,
         bytes: &[u8],
     ) -> Option<KeysRefusal> {
-        if self.user == TerminalUser::Person {
-            return None;
+        match self.user {
+            TerminalUser::Person => None,
+            TerminalUser::Agent => refuse_secret(facts, screen, bytes),
         }
-        let is_answer = facts.input.is_answer_to_secret(prompt_evidence(screen), bytes);
-        is_answer.then(|| KeysRefusal::SecretRequested { prompt: cursor_row(screen).to_owned() })
     }
 
     /// Waits until a condition is met, for at most `timeout_ms` milliseconds. The last output of a
@@ -442,6 +455,13 @@ impl<'r> LiveTerminal<'r> {
             thread::sleep(Duration::from_millis(LOOK_PAUSE_MS.0));
         }
     }
+}
+
+/// Returns the refusal of bytes that would answer a prompt for a secret; `None` without such a
+/// prompt.
+fn refuse_secret(facts: &TerminalFacts, screen: &Screen, bytes: &[u8]) -> Option<KeysRefusal> {
+    let is_answer = facts.input.is_answer_to_secret(prompt_evidence(screen), bytes);
+    is_answer.then(|| KeysRefusal::SecretRequested { prompt: cursor_row(screen).to_owned() })
 }
 
 /// Returns the text of the row with the cursor, where a program shows its prompt.

@@ -18,6 +18,7 @@ use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::{clock, file, pipe};
 use siding_core::task::input::TaskInput;
 use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::terminal::TerminalError;
 use siding_core::task::watch::TaskWatch;
 use siding_core::task::why;
 use siding_model::duration::format_duration;
@@ -29,6 +30,8 @@ use siding_model::notice::{Consumer, NoticeId, TaskNotices};
 use siding_model::protocol::ShimRequest;
 use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
+use siding_model::terminal::{KeysRefusal, TerminalUser};
+use siding_terminal::{LiveTerminal, LiveTerminalError};
 
 use crate::UsualDurations;
 use crate::app::TaskAction;
@@ -68,6 +71,7 @@ type ActError = Box<dyn std::error::Error>;
 pub(crate) struct Acts {
     root: PathBuf,
     program: &'static CStr,
+    user: TerminalUser,
     sender: Sender<ActResult>,
     results: Receiver<ActResult>,
     /// The number of the newest search, or a higher one after its cancellation. A search with a
@@ -79,12 +83,17 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
-    pub(crate) fn new(root: &StateDir, program: &'static CStr) -> io::Result<Self> {
+    pub(crate) fn new(
+        root: &StateDir,
+        program: &'static CStr,
+        user: TerminalUser,
+    ) -> io::Result<Self> {
         let (wake, notify) = pipe::create_pipe()?;
         let (sender, results) = channel();
         Ok(Self {
             root: root.path().to_owned(),
             program,
+            user,
             sender,
             results,
             newest_search: Arc::default(),
@@ -114,11 +123,11 @@ impl Acts {
 
     /// Starts a thread that carries out an action.
     pub(crate) fn start(&self, id: TaskId, action: TaskAction) -> io::Result<()> {
-        let (path, program) = (self.root.clone(), self.program);
+        let (path, program, user) = (self.root.clone(), self.program, self.user);
         self.spawn("act", move || {
             StateDir::open(&path)
                 .map_err(ActError::from)
-                .and_then(|root| perform(&root, program, id, &action))
+                .and_then(|root| perform(&root, program, id, user, &action))
                 .unwrap_or_else(|error| ActResult::Failed(error.to_string()))
         })
     }
@@ -164,6 +173,7 @@ fn perform(
     root: &StateDir,
     program: &CStr,
     id: TaskId,
+    user: TerminalUser,
     action: &TaskAction,
 ) -> Result<ActResult, ActError> {
     match action {
@@ -174,12 +184,7 @@ fn perform(
             Ok(stop_result(id, &state))
         }
         TaskAction::Extend(more) => extend(root, program, id, *more),
-        TaskAction::Input(lines) => {
-            let (dir, state) = read_task(root, id)?;
-            let mut input = TaskInput::open(root, program, &dir, &state)?.requested_by(REQUESTER);
-            input.write(lines.as_bytes())?;
-            Ok(ActResult::Message(format!("{id}: wrote {}", size_in_words(lines.len() as u64))))
-        }
+        TaskAction::Input(lines) => write_input(root, program, id, user, lines),
         TaskAction::Release => {
             let mut watch = TaskWatch::open(root, program, id)?;
             let request = ShimRequest::Release { by: REQUESTER.to_owned() };
@@ -209,6 +214,38 @@ fn perform(
             }
             None => ActResult::Failed(format!("the shim of {id} did not answer; w tries again")),
         }),
+    }
+}
+
+/// Writes lines to the input pipe of a task, or types them into its terminal.
+fn write_input(
+    root: &StateDir,
+    program: &CStr,
+    id: TaskId,
+    user: TerminalUser,
+    lines: &str,
+) -> Result<ActResult, ActError> {
+    let size = size_in_words(lines.len() as u64);
+    let (dir, state) = read_task(root, id)?;
+    if state.terminal.is_none() {
+        let mut input = TaskInput::open(root, program, &dir, &state)?.requested_by(REQUESTER);
+        input.write(lines.as_bytes())?;
+        return Ok(ActResult::Message(format!("{id}: wrote {size}")));
+    }
+    let mut terminal = LiveTerminal::open(root, program, id, user, REQUESTER)?;
+    // A program that reads single keys expects the key Enter at the end of a line, and a terminal
+    // in canonical mode turns it into a newline (`ICRNL`, termios(3)).
+    match terminal.type_visible_bytes(lines.replace('\n', "\r").as_bytes()) {
+        Err(LiveTerminalError::Terminal(TerminalError::Refused {
+            refusal: KeysRefusal::SecretRequested { .. },
+            ..
+        })) => Ok(ActResult::Failed(format!(
+            "{id} asks for a secret: press a on its page, or run `siding answer {id}`"
+        ))),
+        result => {
+            result?;
+            Ok(ActResult::Message(format!("{id}: typed {size}")))
+        }
     }
 }
 
@@ -297,7 +334,7 @@ mod tests {
     fn a_byte_that_follows_its_taken_result_is_removed() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
-        let acts = Acts::new(&root, c"siding").expect("a pipe");
+        let acts = Acts::new(&root, c"siding", TerminalUser::Person).expect("a pipe");
         let result = ActResult::Message("done".to_owned());
         acts.sender.send(result.clone()).expect("a receiver");
         assert_eq!(acts.take_results(), [result]);
@@ -311,7 +348,7 @@ mod tests {
     fn the_result_of_an_earlier_or_canceled_search_is_ignored() {
         let temporary = tempfile::tempdir().expect("a directory");
         let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
-        let acts = Acts::new(&root, c"siding").expect("a pipe");
+        let acts = Acts::new(&root, c"siding", TerminalUser::Person).expect("a pipe");
         let result = |number| ActResult::Search {
             number,
             scan: OutputPane::new().first_error_scan(),

@@ -28,7 +28,7 @@ pub(crate) enum TaskAction {
     Stop,
     /// Add this duration to the deadline.
     Extend(Duration),
-    /// Write these lines, the last of which has its newline, to the standard input.
+    /// Write these lines, the last of which has its newline, to the standard input or terminal.
     Input(String),
     /// End the supervision of an adopted process.
     Release,

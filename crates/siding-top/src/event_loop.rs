@@ -62,11 +62,20 @@ enum Flow {
 
 impl EventLoop {
     pub(crate) fn start(options: TopOptions) -> Result<Self, TopError> {
-        let TopOptions { root, program, live, theme, is_read_only, usual_durations, pager, filter } =
-            options;
+        let TopOptions {
+            root,
+            program,
+            live,
+            theme,
+            is_read_only,
+            usual_durations,
+            pager,
+            user,
+            filter,
+        } = options;
         // The signals are blocked before the first thread starts.
         let console = Console::open()?;
-        let acts = Acts::new(&root, program).map_err(TopError::Terminal)?;
+        let acts = Acts::new(&root, program, user).map_err(TopError::Terminal)?;
         let view = LiveView::open(root, live)?;
         let mut app = App::new(theme, is_read_only);
         app.options.filter = filter;

@@ -33,7 +33,7 @@ const HELP_LINES: [(&str, &str); 40] = [
     ("w", "why: what each process waits for; on tab 3, the peak usage"),
     ("x", "stop it with everything that it started"),
     ("e", "extend its deadline: Enter adds 30m, otherwise type a duration such as 5m"),
-    ("i", "write a line to its standard input"),
+    ("i", "write a line to its standard input, or type it into its terminal"),
     ("r", "release an adopted process"),
     ("A", "acknowledge its notices, so that a failure counts as seen"),
     ("o", "open its output in $PAGER"),

@@ -43,6 +43,7 @@ use siding_live::{LiveError, LiveOptions};
 use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
+use siding_model::terminal::TerminalUser;
 
 pub use theme::Theme;
 
@@ -66,6 +67,8 @@ pub struct TopOptions {
     pub usual_durations: UsualDurations,
     /// The shell text that starts the pager; `None` if the person wants none, or none is installed.
     pub pager: Option<String>,
+    /// The relation of the caller to the leases of the terminals into which it types.
+    pub user: TerminalUser,
     /// The filter at the start.
     pub filter: String,
 }

@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use siding_core::notices::Outbox;
-use siding_core::task::input::TaskInput;
+use siding_core::task::input::{InputError, TaskInput};
 use siding_core::task::shim_client::ShimRequestError;
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::{TaskWatch, WatchError};
@@ -198,13 +198,24 @@ fn write_input(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActE
     // A task whose shim was killed is repaired before the write.
     let (dir, state) = TaskWatch::open(&context.root, context.program, id)?.state()?;
     let mut input = TaskInput::open(&context.root, context.program, &dir, &state)
-        .map_err(ActError::conflict)?
+        .map_err(input_error)?
         .requested_by(REQUESTER);
     input.write(text.as_bytes()).map_err(ActError::conflict)?;
     if eof {
         input.close(&dir).map_err(ActError::conflict)?;
     }
     Ok(())
+}
+
+/// Returns the refusal of an input that could not be opened. For a task with a terminal, it names
+/// the request that types.
+fn input_error(error: InputError) -> ActError {
+    if let InputError::Terminal { id } = &error {
+        return ActError::conflict(format!(
+            "task {id} has a terminal and no input pipe; `POST /api/v1/tasks/{id}/keys` types into it"
+        ));
+    }
+    ActError::conflict(error)
 }
 
 /// Returns the ids in the body of a request to acknowledge notices.

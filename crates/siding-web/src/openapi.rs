@@ -184,7 +184,8 @@ fn act_paths() -> Value {
             Typed(TASK_TYPE),
         ),
         "/api/v1/tasks/{id}/input": act(
-            "writes to the task's standard input",
+            "writes to the input of a task that was started with `--stdin pipe`; 409 for a task with a \
+             terminal, into which `/keys` types",
             &json!({ "text": "string", "eof": "boolean" }),
             Typed(TASK_TYPE),
         ),

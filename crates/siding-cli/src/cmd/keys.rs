@@ -9,7 +9,7 @@ use siding_core::task::view::ViewDetail;
 use siding_model::advice::{Dialect, key_error_text};
 use siding_model::id::TaskId;
 use siding_model::task_view::ScreenView;
-use siding_model::terminal::{KeyInput, ScreenHash, TerminalUser, parse_key};
+use siding_model::terminal::{KeyInput, ScreenHash, parse_key};
 use siding_terminal::{
     ColorDetail, LiveTerminal, TerminalCondition, TerminalWaitEnd, format_changes,
 };
@@ -95,11 +95,7 @@ impl Args {
         if let Some(failure) = terminal_replay::host_terminal_failure(&root, &task) {
             return Err(failure);
         }
-        let user = if caller::is_person_outside_tasks() {
-            TerminalUser::Person
-        } else {
-            TerminalUser::Agent
-        };
+        let user = caller::terminal_user();
         let mut terminal = LiveTerminal::open(&root, SHIM_PROGRAM, id, user, REQUESTER)?;
         let before = terminal.screen()?;
         if !keys.is_empty() {

@@ -11,6 +11,7 @@ use siding_model::task_view::TaskView;
 use siding_model::text::CharacterSet;
 use siding_top::{Theme, TopError, TopOptions};
 
+use crate::caller;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 use crate::pager::pager_from_environment;
@@ -62,6 +63,7 @@ impl Args {
                 usual_durations(&history_root, views)
             }),
             pager: pager_from_environment(),
+            user: caller::terminal_user(),
             filter: self.words.join(" "),
         })?;
         Ok(ExitCode::SUCCESS)

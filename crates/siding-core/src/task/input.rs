@@ -30,13 +30,17 @@ pub enum InputError {
         /// The id of the task that has ended.
         id: TaskId,
     },
-    /// The task was started without an input pipe: its input is `/dev/null`, its terminal, or a
-    /// file or pipe of its caller.
-    #[error(
-        "task {id} has no input pipe: it reads /dev/null, its terminal, or a file of its caller"
-    )]
+    /// The task was started without an input pipe: its input is `/dev/null`, or a file or pipe of
+    /// its caller.
+    #[error("task {id} has no input pipe: it reads /dev/null, or a file of its caller")]
     NoPipe {
         /// The id of the task that has no input pipe.
+        id: TaskId,
+    },
+    /// The task reads a terminal of its own.
+    #[error("task {id} has a terminal and no input pipe; `siding keys {id}` types into it")]
+    Terminal {
+        /// The id of the task that has a terminal.
         id: TaskId,
     },
     /// The task is a teammate: its process only records what its host reports and reads no input.
@@ -131,10 +135,11 @@ impl<'r> TaskInput<'r> {
         if !state.is_live() {
             return Err(InputError::Ended { id });
         }
-        if state.spec.stdin != StdinMode::Pipe {
-            return Err(InputError::NoPipe { id });
+        match state.spec.stdin {
+            StdinMode::Pipe => Self::open_fifo(root, program, dir),
+            StdinMode::Terminal => Err(InputError::Terminal { id }),
+            StdinMode::Null | StdinMode::Inherit => Err(InputError::NoPipe { id }),
         }
-        Self::open_fifo(root, program, dir)
     }
 
     /// Opens the input of a task that runs and has an input pipe.

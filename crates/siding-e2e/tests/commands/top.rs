@@ -146,6 +146,33 @@ fn a_long_output_is_searched_while_the_keys_work() {
     let _ended = top.wait().expect_code(0);
 }
 
+/// `i` types a line into the terminal of a task, except where the program hides what is typed: the
+/// screen would show a secret.
+#[test]
+fn a_line_is_typed_into_a_terminal_unless_it_would_be_a_secret() {
+    let sandbox = sandbox();
+    let text = "read -r name; echo \"hi $name\"; read -rsp 'PIN: ' pin; exit 3";
+    let id = start_task(&sandbox, &["--pty"], text);
+    let wait_for = |condition: &str| {
+        run_ok(&sandbox, &["wait", &id, "--for", condition, "--timeout", "30s"]);
+    };
+    wait_for("input");
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("  1 running");
+    terminal.send_keys("iAnna\r");
+    terminal.wait_for_row("typed 5 bytes");
+    wait_for("screen:^hi Anna$");
+    wait_for("screen:^PIN: ");
+    wait_for("input");
+    terminal.send_keys("ihunter2\r");
+    terminal.wait_for_row(&format!("{id} asks for a secret"));
+    assert_eq!(show_task(&sandbox, &id)["phase"], "running");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+    stop_all(&sandbox);
+}
+
 /// The tabs of a task show local times with their zone, as `siding show` does.
 #[test]
 fn times_are_local_and_name_their_zone() {

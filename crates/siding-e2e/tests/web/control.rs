@@ -85,6 +85,20 @@ fn a_deadline_moves_and_a_line_reaches_the_input() {
     assert_eq!(unknown.status, 404, "{}", unknown.text());
 }
 
+/// A task with a terminal has no input pipe, and the refusal names the request that types.
+#[test]
+fn input_to_a_terminal_names_the_request_that_types() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--pty"], "read -r line");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    let reply = server.post(&format!("/api/v1/tasks/{id}/input"), &json!({ "text": "yes\n" }));
+    assert_eq!(reply.status, 409, "{}", reply.text());
+    let keys = format!("/api/v1/tasks/{id}/keys");
+    assert!(reply.text().contains(&keys), "{}", reply.text());
+    assert_eq!(server.post(&keys, &json!({ "keys": ["yes", "Enter"] })).status, 200);
+    let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
+}
+
 /// A release is recorded as requested by `web`, and the process continues.
 #[test]
 fn an_adopted_process_is_released_and_continues() {

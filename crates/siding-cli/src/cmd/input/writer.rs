@@ -3,7 +3,6 @@
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::task::input::TaskInput;
 use siding_core::task::terminal::count_characters;
-use siding_model::terminal::TerminalUser;
 use siding_terminal::{LiveTerminal, LiveTerminalError};
 
 use crate::caller;
@@ -49,8 +48,7 @@ impl<'r> InputWriter<'r> {
             let pipe = TaskInput::open(root, SHIM_PROGRAM, &task.dir, &task.state)?;
             return Ok(Self::Pipe(Box::new(pipe.requested_by(REQUESTER))));
         }
-        let is_person = caller::is_person_outside_tasks();
-        let user = if is_person { TerminalUser::Person } else { TerminalUser::Agent };
+        let user = caller::terminal_user();
         let terminal = LiveTerminal::open(root, SHIM_PROGRAM, id, user, REQUESTER)?;
         Ok(Self::Terminal(Box::new(Keyboard {
             terminal,
