@@ -1,8 +1,8 @@
 //! The standard input of a command.
 
-use siding_e2e::{eventually, words};
+use siding_e2e::{Terminal, eventually, words};
 
-use crate::support::{Task, expect_prompt, sandbox};
+use crate::support::{Task, expect_prompt, sandbox, shell_on};
 
 /// Promise P8, failure F37: without input, every program that prompts exits immediately with its
 /// own exit code and message.
@@ -70,6 +70,33 @@ fn shared_stdin_is_passed_on_only_on_request() {
     let text = format!("{run}; cat");
     let done = sandbox.host("bash", &["-c", &text]).stdin("all\n").run().expect_code(0);
     assert_eq!(done.stdout_text(), "all\n");
+}
+
+/// A command with a terminal would wait for keys forever, and the input of the call would be lost. An
+/// agent's command still starts, because its host may connect a pipe that no program writes to.
+#[test]
+fn a_person_cannot_pass_a_pipe_or_file_to_a_command_with_a_terminal() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    std::fs::write(sandbox.path("file"), "x\n").expect("test directory");
+    let cat = sandbox.siding_line(&["run", "--pty", "--", "cat"]);
+    for text in [format!("echo x | {cat}"), format!("{cat} < file")] {
+        let _refused = shell_on(&sandbox, &terminal, &["-c", &text]).run().expect_code(125);
+    }
+    let shown = terminal.scrollback_text();
+    assert_eq!(shown.matches("leave out --pty").count(), 2, "{shown}");
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+    let run = sandbox.siding_line(&["run", "--pty", "--", "test -t 0 && echo typed"]);
+    let text = format!("{run} < /dev/null");
+    let _ended = shell_on(&sandbox, &terminal, &["-c", &text]).run().expect_code(0);
+    terminal.wait_for_text("typed");
+    // The test holds the write end of the pipe until the call has ended.
+    let call = sandbox.siding(&["run", "--pty", "--", "test -t 0 && echo typed"]).stdin_pipe();
+    let done = call.spawn().wait().expect_code(0);
+    assert_eq!((done.stdout_text().as_str(), done.stderr_text().as_str()), ("typed\r\n", ""));
+    let text = format!("echo x | {run}");
+    let done = sandbox.host("bash", &["-c", &text]).run().expect_code(0);
+    assert!(done.stderr_text().contains("is not read, because --pty"), "{done}");
 }
 
 /// Commands that inherit their input are not duplicates, because siding does not know the content

@@ -12,7 +12,8 @@ use siding_core::sys::{descriptor, tty};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{
-    BaseEnvironment, ExecutorChoice, LaunchResult, PreparedTask, TaskStdin,
+    BaseEnvironment, CallerStdin, ExecutorChoice, LaunchResult, PreparedTask, TaskStdin,
+    caller_stdin,
 };
 use siding_core::task::shim_client::ShimConnection;
 use siding_model::advice::Dialect;
@@ -36,6 +37,11 @@ use crate::failure::Failure;
 use crate::render;
 use crate::terminal;
 
+/// The note for an agent whose command has a terminal and therefore does not read the input of the
+/// call.
+const UNREAD_INPUT_NOTE: &str = "the file or pipe on standard input is not read, because --pty \
+                                 gives the command a terminal as its input; `siding keys` types \
+                                 into it";
 /// Value of `--budget` and `--timeout` for a time without a limit.
 const NO_LIMIT: &str = "none";
 
@@ -318,8 +324,24 @@ fn open_stdin(
         let (columns, rows) = tty::size(io::stdout()).filter(|_| is_person)?;
         TerminalSize::new(columns, rows).ok()
     };
+    let note = check_unread_input(is_person)?;
     let size = args.size.or_else(own_size).unwrap_or(TerminalSize::DEFAULT);
-    Ok((TaskStdin::Terminal(size), None))
+    Ok((TaskStdin::Terminal(size), note))
+}
+
+/// Rejects a person's command with a terminal if a file or pipe was opened as the input of this
+/// call alone: the command would wait for keys, and the input would be lost. An agent gets a note,
+/// because its host may connect a pipe that no program writes to.
+fn check_unread_input(is_person: bool) -> Result<Option<String>, Failure> {
+    match caller_stdin() {
+        CallerStdin::Own if is_person => Err(Failure::new(
+            "--pty gives the command a terminal as its input, so the file or pipe on standard \
+             input would not be read",
+        )
+        .with_hint("leave out --pty, or type with `siding keys`")),
+        CallerStdin::Own => Ok(Some(UNREAD_INPUT_NOTE.to_owned())),
+        CallerStdin::Shared | CallerStdin::Other => Ok(None),
+    }
 }
 
 /// Returns whether the command of a person has a terminal without `--pty`: in the foreground, if
