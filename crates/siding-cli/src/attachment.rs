@@ -7,6 +7,7 @@
 mod announcement;
 mod key_queue;
 mod refusal;
+mod registration;
 mod suspension;
 
 use std::io;
@@ -158,6 +159,10 @@ pub(crate) struct TerminalCaller<'f> {
     task_size: Option<TerminalSize>,
     must_fit_size: bool,
     must_take: bool,
+    /// Whether the shim does not know the size of this terminal, although the task's may be equal.
+    must_report_size: bool,
+    /// Whether the present shim knows that the person waits for the command.
+    is_registered: bool,
     announced: AnnouncementState,
     /// Content of the terminal when this process was suspended; `None` in the foreground.
     suspended: Option<SuspendedScreen>,
@@ -185,6 +190,7 @@ impl<'f> TerminalCaller<'f> {
             id,
             signals,
             must_take: options.takes_terminal,
+            must_report_size: !options.owns_command,
             options,
             output,
             keys,
@@ -198,6 +204,7 @@ impl<'f> TerminalCaller<'f> {
             knows_refusal: false,
             task_size,
             must_fit_size: true,
+            is_registered: false,
             announced: AnnouncementState::default(),
             suspended: None,
             reconnects: 0,
@@ -284,19 +291,6 @@ impl<'f> TerminalCaller<'f> {
         stops.then(|| self.interrupt())
     }
 
-    /// Gives the task's terminal the size of this one.
-    fn fit_size(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
-        if self.options.is_read_only || !self.keys.is_reading() {
-            return Ok(());
-        }
-        if let Some(size) = announcement::own_size().filter(|own| self.task_size != Some(*own)) {
-            watch.send(&ShimRequest::TerminalResize { size })?;
-            self.task_size = Some(size);
-            self.announced.requested_size = Some(size);
-        }
-        Ok(())
-    }
-
     fn requester(&self) -> String {
         self.options.requester.to_owned()
     }
@@ -345,13 +339,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
 
     fn send_input(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         let now = clock::monotonic_now();
-        if std::mem::take(&mut self.must_take) {
-            watch.send(&ShimRequest::TerminalTake { by: self.requester() })?;
-        }
-        if std::mem::take(&mut self.must_fit_size) {
-            self.fit_size(watch)?;
-            self.announced.must_update_title = true;
-        }
+        self.send_registration(watch)?;
         if self.announced.must_update_title {
             self.update_title();
         }
@@ -412,6 +400,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
                 self.queue.drop_sent();
                 self.interrupts.restart_check(clock::monotonic_now());
                 self.release_keys();
+                self.register();
             }
             Some(ShimEvent::KeysRefused) => {
                 self.queue.drop_sent();
@@ -440,8 +429,11 @@ impl ForegroundCaller for TerminalCaller<'_> {
             }
             Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
             Some(ShimEvent::TerminalResized(size)) => self.on_resized(*size),
-            // A change of the size was refused, for example because the disk was full.
-            Some(ShimEvent::Running) => self.must_fit_size |= self.task_size.is_none(),
+            Some(ShimEvent::Running) => {
+                self.register_if_running(watch)?;
+                // A change of the size was refused, for example because the disk was full.
+                self.must_fit_size |= self.task_size.is_none();
+            }
             Some(
                 ShimEvent::MayBeNewShim
                 | ShimEvent::Ready(..)

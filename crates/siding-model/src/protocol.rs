@@ -128,6 +128,11 @@ pub enum ShimRequest {
     TerminalTake {
         /// Name of the person's program, for the journal.
         by: String,
+        /// Whether the person waits for the command in the foreground of this client. The lease then
+        /// lasts until the client disconnects, however long the person does not type, and does not
+        /// affect other persons. Older builds ignore this field.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_foreground: bool,
     },
     /// Give back the terminal that this client's person has taken. The end of the connection has
     /// the same effect.

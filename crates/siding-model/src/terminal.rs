@@ -3,8 +3,8 @@
 //! A task can have a pseudoterminal instead of pipes. This module owns the decisions about it: the
 //! allowed sizes ([`TerminalSize`]), the queries in the output and siding's answers to them
 //! ([`TerminalQuery`]), the spelling and the bytes of keys ([`KeyInput`]), what the terminal
-//! expects as input ([`TerminalInput`]), and the lease that excludes an agent while a person types
-//! ([`TerminalLease`]). The shim and siding-core read and write the pseudoterminal.
+//! expects as input ([`TerminalInput`]), the lease that excludes an agent while a person types
+//! ([`TerminalLease`]), and the size if several people are attached ([`ViewerSizes`]). The shim and siding-core read and write the pseudoterminal.
 
 mod alternate_screen;
 mod detach;
@@ -22,6 +22,7 @@ mod screen_hash;
 pub(crate) mod sequence;
 mod size;
 mod suspend_key;
+mod viewer_sizes;
 
 pub(crate) use alternate_screen::ALTERNATE_SCREEN_MODES;
 pub use detach::{DetachInput, DetachKeys};
@@ -42,6 +43,7 @@ pub use screen_hash::{ScreenHash, ScreenHashError};
 pub use sequence::StringTerminator;
 pub use size::{TerminalSize, TerminalSizeError};
 pub use suspend_key::{SuspendDecision, SuspendKey};
+pub use viewer_sizes::ViewerSizes;
 
 /// The terminal type of tasks (`TERM`): its control sequences are those that siding's screens
 /// understand, and every terminal database contains it.

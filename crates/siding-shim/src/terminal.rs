@@ -12,7 +12,9 @@ use siding_core::sys::{clock, descriptor, file, inspect_process, terminal_holder
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::signal::Signal;
-use siding_model::terminal::{CTRL_C, TerminalEvent, TerminalLease, TerminalSize, TerminalState};
+use siding_model::terminal::{
+    CTRL_C, TerminalEvent, TerminalLease, TerminalSize, TerminalState, ViewerSizes,
+};
 
 use crate::clients::ClientId;
 use crate::failpoints;
@@ -45,6 +47,10 @@ pub(crate) struct TaskTerminal {
     pub(crate) lease: TerminalLease,
     /// The client that has typed last, if it is an agent.
     pub(crate) typing_agent: Option<ClientId>,
+    /// Name of the program in whose foreground a person waits for the command.
+    pub(crate) foreground_program: String,
+    /// The sizes of the terminals of the people who are attached.
+    pub(crate) sizes: ViewerSizes,
 }
 
 impl TaskTerminal {
@@ -99,6 +105,8 @@ impl TaskTerminal {
             replacement_at: None,
             lease,
             typing_agent: None,
+            foreground_program: String::new(),
+            sizes: ViewerSizes::new(),
         }
     }
 
@@ -202,7 +210,7 @@ impl TaskTerminal {
         pty::unread_input(&self.slave).is_ok_and(|bytes| bytes > 0)
     }
 
-    /// Writes typed bytes, as many as the terminal accepts without waiting. Returns their number.
+    /// Writes bytes, as many as the terminal accepts without waiting. Returns their number.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         pty::write_input(&self.master, bytes)
     }

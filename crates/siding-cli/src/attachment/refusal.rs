@@ -73,11 +73,16 @@ impl TerminalCaller<'_> {
                  it until the connection is established again",
                 make_visible(why)
             )),
-            // The note has overwritten a part of the screen.
-            None if self.output.is_full_screen() => {
-                let _best_effort = self.show_present_screen(0);
+            None => {
+                // The connections of its clients to the remote shim have ended.
+                self.register();
+                if self.output.is_full_screen() {
+                    // The note has overwritten a part of the screen.
+                    let _best_effort = self.show_present_screen(0);
+                } else {
+                    render::print_note("its machine is reachable again");
+                }
             }
-            None => render::print_note("its machine is reachable again"),
         }
         self.must_fit_size = true;
     }

@@ -101,6 +101,35 @@ fn attach_paints_the_screen_and_passes_keys_and_the_size_on() {
     task.expect_closed();
 }
 
+/// The size of the person who remains comes back when another one leaves, although neither has typed
+/// or changed a size.
+#[test]
+fn the_size_of_the_remaining_person_comes_back() {
+    let sandbox = sandbox();
+    let mut first = Terminal::new(90, 28);
+    let call = sandbox.siding(&["run", "--pty", "--", ANSWER]).on_terminal(&first).spawn();
+    first.wait_for_row("painted");
+    let task = TerminalTask::only(&sandbox);
+    let wait_for_size = |columns: u16, rows: u16| {
+        eventually(&format!("the task's terminal has {columns}x{rows}"), || {
+            task.screen()["size"] == serde_json::json!({"columns": columns, "rows": rows})
+        });
+    };
+    let second = Attachment::open(&sandbox, &task, &[], "painted");
+    wait_for_size(100, 30);
+    let _shown = second.detach();
+    wait_for_size(90, 28);
+    let second = Attachment::open(&sandbox, &task, &[], "painted");
+    wait_for_size(100, 30);
+    second.process().kill();
+    wait_for_size(90, 28);
+    first.send_keys("size\r");
+    first.wait_for_row("28 90");
+    task.stop(&["--grace", "0s"]);
+    let _ended = call.wait();
+    task.expect_closed();
+}
+
 /// The first detach key alone reaches the program after a moment. With other detach keys, it has no
 /// special meaning.
 #[test]

@@ -57,6 +57,25 @@ fn a_person_who_detaches_gives_the_terminal_back() {
     expect_agent_accepted(&task);
 }
 
+/// An agent cannot interrupt the command for which a person waits in the foreground, even if the
+/// person has not typed.
+#[test]
+fn a_person_in_the_foreground_has_the_terminal_before_the_first_key() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["run", "--pty", "--", ANSWER]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row("up");
+    let task = TerminalTask::only(&sandbox);
+    let refused = || task.keys_call(&["C-c"]).run();
+    expect_refusal(refused(), "a person has had the terminal for");
+    terminal.send_keys("person\r");
+    terminal.wait_for_row("got:person");
+    expect_refusal(refused(), "a person has had the terminal for");
+    terminal.send_keys("\x02");
+    let _moved = call.wait().expect_code(75);
+    expect_agent_accepted(&task);
+}
+
 #[test]
 fn a_killed_attachment_gives_the_terminal_back() {
     let sandbox = sandbox();

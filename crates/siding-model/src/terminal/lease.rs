@@ -3,6 +3,10 @@
 //! The first keystroke of a person takes the lease, and each further one renews it. The lease is
 //! returned when every person who has typed has detached, or has not typed for a while. Any number
 //! of people may type, as in tmux; the lease excludes only agents.
+//!
+//! A person who waits for the command in the foreground has the lease from the start of the command
+//! to the hand-over, also without a keystroke. Such a lease is reported only once it matters: with
+//! the first keystroke, or when an agent's keys were refused.
 
 use super::KeysRefusal;
 use crate::process::MonotonicMs;
@@ -45,8 +49,12 @@ pub enum ReturnReason {
 pub struct TerminalLease {
     /// Milliseconds without a keystroke after which the lease ends.
     idle_ms: u64,
-    /// The people who have typed; empty without a lease.
+    /// The person who waits for the command in the foreground.
+    foreground: Option<ViewerId>,
+    /// The people who have typed and have not been idle since.
     typists: Vec<Typist>,
+    /// Whether [`LeaseEvent::Taken`] was returned for the current lease.
+    is_reported: bool,
     /// Time at which the current lease was taken.
     taken_at: MonotonicMs,
 }
@@ -63,19 +71,43 @@ impl TerminalLease {
     /// keystroke.
     #[must_use]
     pub const fn new(idle_ms: u64) -> Self {
-        Self { idle_ms, typists: Vec::new(), taken_at: MonotonicMs(0) }
+        Self {
+            idle_ms,
+            foreground: None,
+            typists: Vec::new(),
+            is_reported: false,
+            taken_at: MonotonicMs(0),
+        }
     }
 
     /// Records that a person has typed.
     pub fn record_keystroke(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
         let mut events = Vec::from_iter(self.expire(now));
-        if self.typists.is_empty() {
+        if !self.is_held() {
             self.taken_at = now;
-            events.push(LeaseEvent::Taken);
         }
         self.typists.retain(|typist| typist.viewer != viewer);
         self.typists.push(Typist { viewer, last_key: now });
+        events.extend(self.report());
         events
+    }
+
+    /// Gives the lease to the person who waits for the command in the foreground, until that person
+    /// detaches. A keystroke is not needed to keep it.
+    pub fn hold_in_foreground(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
+        let events = Vec::from_iter(self.expire(now));
+        if !self.is_held() {
+            self.taken_at = now;
+        }
+        self.foreground = Some(viewer);
+        events
+    }
+
+    /// Reports the lease because an agent's keys were refused: the agent waits for its end.
+    pub fn report(&mut self) -> Option<LeaseEvent> {
+        let is_new = self.is_held() && !self.is_reported;
+        self.is_reported |= is_new;
+        is_new.then_some(LeaseEvent::Taken)
     }
 
     /// Gives the lease to one person alone, without a keystroke. The others who have typed may type
@@ -89,13 +121,13 @@ impl TerminalLease {
     /// Records that a person has detached, or that the person's connection is lost.
     pub fn detach(&mut self, viewer: ViewerId, now: MonotonicMs) -> Vec<LeaseEvent> {
         let mut events = Vec::from_iter(self.expire(now));
-        if self.typists.iter().any(|typist| typist.viewer == viewer) {
+        if self.viewers().any(|known| known == viewer) {
             let idle_ms = self.idle_ms;
+            self.foreground = self.foreground.filter(|known| *known != viewer);
             self.typists
                 .retain(|typist| typist.viewer != viewer && now < typist.last_key.plus_ms(idle_ms));
-            if self.typists.is_empty() {
-                let held_ms = now.ms_since(self.taken_at);
-                events.push(LeaseEvent::Returned { reason: ReturnReason::Detached, held_ms });
+            if !self.is_held() {
+                events.extend(self.end(now, ReturnReason::Detached));
             }
         }
         events
@@ -105,21 +137,33 @@ impl TerminalLease {
     pub fn expire(&mut self, now: MonotonicMs) -> Option<LeaseEvent> {
         let end = self.ends_at().filter(|end| *end <= now)?;
         self.typists.clear();
-        let held_ms = end.ms_since(self.taken_at);
-        Some(LeaseEvent::Returned { reason: ReturnReason::Idle, held_ms })
+        self.end(end, ReturnReason::Idle)
+    }
+
+    /// Returns the event of the end of a lease at this time, if its start was reported.
+    fn end(&mut self, at: MonotonicMs, reason: ReturnReason) -> Option<LeaseEvent> {
+        let held_ms = at.ms_since(self.taken_at);
+        std::mem::take(&mut self.is_reported).then_some(LeaseEvent::Returned { reason, held_ms })
     }
 
     /// Returns the time at which the lease ends if no person types until then; `None` without a
-    /// lease.
+    /// lease, and while a person waits for the command in the foreground.
     #[must_use]
     pub fn ends_at(&self) -> Option<MonotonicMs> {
-        self.latest_typist().map(|typist| typist.last_key.plus_ms(self.idle_ms))
+        let latest = self.latest_typist().filter(|_| self.foreground.is_none());
+        latest.map(|typist| typist.last_key.plus_ms(self.idle_ms))
     }
 
-    /// Returns the people who have typed during the current lease, the one who has typed last at the
-    /// end.
-    pub fn typists(&self) -> impl Iterator<Item = ViewerId> {
-        self.typists.iter().map(|typist| typist.viewer)
+    /// Returns whether a person has the lease, perhaps one who has been idle for too long.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        self.foreground.is_some() || !self.typists.is_empty()
+    }
+
+    /// Returns the people on whom the lease depends: the one who waits for the command in the
+    /// foreground, and those who have typed, the one who has typed last at the end.
+    pub fn viewers(&self) -> impl Iterator<Item = ViewerId> {
+        self.foreground.into_iter().chain(self.typists.iter().map(|typist| typist.viewer))
     }
 
     /// Decides whether an agent may type now.
@@ -128,12 +172,11 @@ impl TerminalLease {
     ///
     /// Returns [`KeysRefusal::PersonHasTerminal`] while a person has the lease.
     pub fn check_agent(&self, now: MonotonicMs) -> Result<(), KeysRefusal> {
-        match self.ends_at() {
-            Some(end) if now < end => {
-                Err(KeysRefusal::PersonHasTerminal { since_ms: now.ms_since(self.taken_at) })
-            }
-            Some(_) | None => Ok(()),
+        let is_active = self.foreground.is_some() || self.ends_at().is_some_and(|end| now < end);
+        if is_active {
+            return Err(KeysRefusal::PersonHasTerminal { since_ms: now.ms_since(self.taken_at) });
         }
+        Ok(())
     }
 
     /// The typists are ordered by their last keystrokes.
@@ -203,9 +246,9 @@ mod tests {
         let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         lease.record_keystroke(ANNA, seconds(0));
         assert!(lease.record_keystroke(BEN, seconds(1)).is_empty());
-        assert!(lease.typists().eq([ANNA, BEN]));
+        assert!(lease.viewers().eq([ANNA, BEN]));
         lease.record_keystroke(ANNA, seconds(2));
-        assert!(lease.typists().eq([BEN, ANNA]));
+        assert!(lease.viewers().eq([BEN, ANNA]));
         assert!(lease.detach(ANNA, seconds(3)).is_empty());
         assert!(lease.check_agent(seconds(4)).is_err());
         assert_eq!(lease.detach(BEN, seconds(5)), [returned(ReturnReason::Detached, 5)]);
@@ -224,13 +267,43 @@ mod tests {
         let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
         assert_eq!(lease.steal(ANNA, seconds(0)), [LeaseEvent::Taken]);
         assert!(lease.steal(BEN, seconds(1)).is_empty());
-        assert!(lease.typists().eq([BEN]));
+        assert!(lease.viewers().eq([BEN]));
         assert!(lease.detach(ANNA, seconds(2)).is_empty());
         assert_eq!(lease.detach(BEN, seconds(3)), [returned(ReturnReason::Detached, 3)]);
     }
 
+    #[test]
+    fn a_person_in_the_foreground_has_the_lease_without_a_keystroke() {
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
+        assert!(lease.hold_in_foreground(ANNA, seconds(0)).is_empty());
+        let refusal = KeysRefusal::PersonHasTerminal { since_ms: 90_000 };
+        assert_eq!(lease.check_agent(seconds(90)), Err(refusal));
+        assert_eq!(lease.ends_at(), None);
+        // No agent has noticed the lease, so none waits for its end.
+        assert!(lease.detach(ANNA, seconds(91)).is_empty());
+        assert_eq!(lease.check_agent(seconds(91)), Ok(()));
+        lease.hold_in_foreground(ANNA, seconds(100));
+        assert_eq!((lease.report(), lease.report()), (Some(LeaseEvent::Taken), None));
+        assert!(lease.record_keystroke(BEN, seconds(101)).is_empty());
+        assert!(lease.detach(BEN, seconds(102)).is_empty());
+        assert_eq!(lease.detach(ANNA, seconds(150)), [returned(ReturnReason::Detached, 50)]);
+    }
+
+    #[test]
+    fn a_person_who_types_keeps_the_lease_of_the_foreground_for_a_while() {
+        let mut lease = TerminalLease::new(DEFAULT_ATTACH_IDLE_MS);
+        lease.hold_in_foreground(ANNA, seconds(0));
+        assert_eq!(lease.record_keystroke(ANNA, seconds(1)), [LeaseEvent::Taken]);
+        assert!(lease.record_keystroke(BEN, seconds(60)).is_empty());
+        assert!(lease.detach(ANNA, seconds(61)).is_empty());
+        assert_eq!(lease.ends_at(), Some(seconds(90)));
+        assert_eq!(lease.expire(seconds(90)), Some(returned(ReturnReason::Idle, 90)));
+    }
+
     #[derive(Debug, Clone, Copy)]
     enum Step {
+        Hold(u64),
+        Report,
         Type(u64),
         Steal(u64),
         Detach(u64),
@@ -239,6 +312,8 @@ mod tests {
 
     fn any_step() -> impl Strategy<Value = Step> {
         prop_oneof![
+            (0_u64..3).prop_map(Step::Hold),
+            Just(Step::Report),
             (0_u64..3).prop_map(Step::Type),
             (0_u64..3).prop_map(Step::Steal),
             (0_u64..3).prop_map(Step::Detach),
@@ -247,7 +322,8 @@ mod tests {
     }
 
     proptest! {
-        /// Both events alternate, and an agent is refused exactly between them.
+        /// Both events alternate, and an agent is refused between them and while a person waits in
+        /// the foreground.
         #[test]
         fn the_events_say_when_an_agent_may_type(
             steps in prop::collection::vec((any_step(), 0_u64..40_000), 0..40),
@@ -257,6 +333,8 @@ mod tests {
             for (step, delay_ms) in steps {
                 now = now.plus_ms(delay_ms);
                 let events = match step {
+                    Step::Hold(viewer) => lease.hold_in_foreground(ViewerId(viewer), now),
+                    Step::Report => Vec::from_iter(lease.report()),
                     Step::Type(viewer) => lease.record_keystroke(ViewerId(viewer), now),
                     Step::Steal(viewer) => lease.steal(ViewerId(viewer), now),
                     Step::Detach(viewer) => lease.detach(ViewerId(viewer), now),
@@ -266,8 +344,13 @@ mod tests {
                     prop_assert_eq!(event == LeaseEvent::Taken, !is_taken, "{:?}", event);
                     is_taken = !is_taken;
                 }
-                prop_assert_eq!(lease.check_agent(now).is_err(), is_taken);
-                prop_assert_eq!(lease.ends_at().is_some(), is_taken);
+                let is_in_foreground = lease.foreground.is_some();
+                prop_assert!(lease.is_held() || !is_taken);
+                if !matches!(step, Step::Report) {
+                    let is_refused = lease.check_agent(now).is_err();
+                    prop_assert_eq!(is_refused, is_taken || is_in_foreground);
+                }
+                prop_assert!(lease.ends_at().is_none() || !is_in_foreground);
             }
         }
     }

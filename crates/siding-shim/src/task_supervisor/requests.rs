@@ -41,8 +41,11 @@ impl TaskSupervisor {
             ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret } => {
                 self.write_terminal(id, TerminalWrite { bytes, user, by, if_output, is_secret })
             }
-            ShimRequest::TerminalResize { size } => self.resize_terminal(size),
-            ShimRequest::TerminalTake { by } => self.take_terminal(id, &by),
+            ShimRequest::TerminalResize { size } => self.resize_terminal(id, size),
+            ShimRequest::TerminalTake { by, in_foreground: false } => self.take_terminal(id, &by),
+            ShimRequest::TerminalTake { by, in_foreground: true } => {
+                self.hold_terminal_in_foreground(id, by)
+            }
             ShimRequest::TerminalReturn => self.return_terminal_of(id),
             ShimRequest::Terminal => match self.terminal_facts() {
                 Ok(facts) => {

@@ -52,6 +52,9 @@ impl TaskSupervisor {
     pub(super) fn write_terminal(&mut self, id: ClientId, write: TerminalWrite) -> ShimMessage {
         self.store_available_output();
         if let Some(refusal) = self.terminal_refusal(&write) {
+            if is_refused_for_person(&refusal) {
+                self.report_lease();
+            }
             return refusal;
         }
         let now = clock::monotonic_now();
@@ -66,6 +69,7 @@ impl TaskSupervisor {
         if accepted > 0 {
             terminal.typing_agent = (write.user == TerminalUser::Agent).then_some(id);
             if write.user == TerminalUser::Person {
+                terminal.sizes.record_keystroke(id.into());
                 let events = terminal.lease.record_keystroke(id.into(), now);
                 self.record_lease_events(&events, now, &write.by);
             }
@@ -117,13 +121,19 @@ impl TaskSupervisor {
         }
     }
 
+    /// Gives the terminal the size of the terminal of this client's person. Returns the response.
+    pub(super) fn resize_terminal(&mut self, id: ClientId, size: TerminalSize) -> ShimMessage {
+        let Some(terminal) = &mut self.terminal else {
+            return ShimMessage::ResizeRefused { why: NO_TERMINAL.to_owned() };
+        };
+        terminal.sizes.set(id.into(), size);
+        self.change_terminal_size(size)
+    }
+
     /// Changes the size of the terminal. Returns the response.
-    pub(super) fn resize_terminal(&mut self, size: TerminalSize) -> ShimMessage {
+    fn change_terminal_size(&mut self, size: TerminalSize) -> ShimMessage {
         self.store_available_output();
         let refuse = |why: String| ShimMessage::ResizeRefused { why };
-        if self.terminal.is_none() {
-            return refuse(NO_TERMINAL.to_owned());
-        }
         if self.task.state().terminal.as_ref().is_some_and(|state| state.size() == size) {
             return ShimMessage::Done;
         }
@@ -222,33 +232,68 @@ impl TaskSupervisor {
         ShimMessage::Done
     }
 
-    /// Releases the terminal lease of the person of this client. Returns the response.
-    pub(super) fn return_terminal_of(&mut self, id: ClientId) -> ShimMessage {
+    /// Acquires the terminal lease for the person in whose foreground the command runs. Returns the
+    /// response.
+    pub(super) fn hold_terminal_in_foreground(&mut self, id: ClientId, by: String) -> ShimMessage {
         let now = clock::monotonic_now();
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
-        let events = terminal.lease.detach(id.into(), now);
+        let events = terminal.lease.hold_in_foreground(id.into(), now);
+        terminal.foreground_program = by;
         self.record_lease_events(&events, now, "");
         ShimMessage::Done
     }
 
-    /// Releases the terminal leases of persons whose clients have disconnected.
-    pub(super) fn return_terminal_of_disconnected(&mut self) {
+    /// Records the lease of a person who has not typed: an agent whose keys were refused waits for
+    /// its end.
+    fn report_lease(&mut self) {
         let Some(terminal) = &mut self.terminal else { return };
-        let now = clock::monotonic_now();
-        let is_gone = |typist: &ViewerId| {
-            !self.clients.sources().any(|(id, _)| ViewerId::from(id) == *typist)
+        let event = terminal.lease.report();
+        let by = terminal.foreground_program.clone();
+        self.record_lease_events(event.as_slice(), clock::monotonic_now(), &by);
+    }
+
+    /// Handles the detachment of the person of this client. Returns the response.
+    pub(super) fn return_terminal_of(&mut self, id: ClientId) -> ShimMessage {
+        if self.terminal.is_none() {
+            return no_terminal();
+        }
+        self.detach_viewers(&[id.into()]);
+        ShimMessage::Done
+    }
+
+    /// Handles the detachment of the persons whose clients have disconnected.
+    pub(super) fn return_terminal_of_disconnected(&mut self) {
+        let Some(terminal) = &self.terminal else { return };
+        let is_gone = |viewer: &ViewerId| {
+            !self.clients.sources().any(|(id, _)| ViewerId::from(id) == *viewer)
         };
-        let gone: Vec<_> = terminal.lease.typists().filter(is_gone).collect();
-        let events: Vec<_> =
-            gone.into_iter().flat_map(|typist| terminal.lease.detach(typist, now)).collect();
+        let viewers = terminal.lease.viewers().chain(terminal.sizes.viewers());
+        let gone: Vec<_> = viewers.filter(is_gone).collect();
+        if !gone.is_empty() {
+            self.detach_viewers(&gone);
+        }
+    }
+
+    /// Releases the terminal lease of persons who have left, and restores the size of the person who
+    /// remains.
+    fn detach_viewers(&mut self, gone: &[ViewerId]) {
+        let now = clock::monotonic_now();
+        let Some(terminal) = &mut self.terminal else { return };
+        let lease = &mut terminal.lease;
+        let events: Vec<_> = gone.iter().flat_map(|viewer| lease.detach(*viewer, now)).collect();
+        let size = terminal.sizes.remove(gone);
         self.record_lease_events(&events, now, "");
+        if let Some(size) = size.filter(|_| self.task.is_live()) {
+            // Without space for the record, the terminal keeps its size.
+            let _best_effort = self.change_terminal_size(size);
+        }
     }
 
     /// Releases the terminal lease if no person has typed for `attach_idle`.
     pub(super) fn return_idle_terminal(&mut self, now: MonotonicMs) {
         let Some(terminal) = &mut self.terminal else { return };
         let event = terminal.lease.expire(now);
-        let has_lease = terminal.lease.ends_at().is_some();
+        let has_lease = terminal.lease.is_held();
         self.record_lease_events(event.as_slice(), now, "");
         // The connection of a person who was typing when the previous shim was killed ended with
         // that shim.
@@ -330,6 +375,10 @@ fn cursor_at(
     let cursor = present.screen().cursor();
     *replay = Some(present);
     Ok((cursor.column, cursor.row))
+}
+
+const fn is_refused_for_person(message: &ShimMessage) -> bool {
+    matches!(message, ShimMessage::KeysRefused { refusal: KeysRefusal::PersonHasTerminal { .. } })
 }
 
 const fn terminal_input(modes: EchoModes, reader: Option<ReaderFact>) -> TerminalInput {
