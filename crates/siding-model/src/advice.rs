@@ -266,7 +266,10 @@ fn ended_advice(view: &TaskView, dialect: Dialect, deadline_option: &str) -> Opt
                 Dialect::Tools | Dialect::Agent => "",
             }
         )),
-        Outcome::Signaled { signal, .. } => sentences.push(signal_advice(*signal)),
+        Outcome::Signaled { signal, by: Some(by) } => {
+            sentences.push(format!("{signal} from {} ended it", one_line(by, 100)));
+        }
+        Outcome::Signaled { signal, by: None } => sentences.push(signal_advice(*signal)),
         Outcome::Limit { limit_kind } => sentences.push(limit_advice(*limit_kind, view)),
         Outcome::Deadline { limit_ms } => sentences.push(format!(
             "it reached its deadline of {}; a longer one is set with {}{}",

@@ -22,7 +22,8 @@ pub enum LeaderEnd {
     Signaled {
         /// The signal that terminated the leader.
         signal: Signal,
-        /// The sender, if there is evidence: `oom` is the kernel's OOM killer.
+        /// The sender, if there is evidence: `oom` is the kernel's OOM killer, and `a key typed by
+        /// NAME` the client that has typed Ctrl-C into the terminal of the task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },

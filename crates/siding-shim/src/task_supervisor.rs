@@ -331,6 +331,11 @@ impl TaskSupervisor {
         {
             *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
+        if let (LeaderEnd::Signaled { signal, by: by @ None }, Some(terminal)) =
+            (&mut end, &self.terminal)
+        {
+            *by = terminal.find_signal_sender(*signal, clock::monotonic_now());
+        }
         // By now the leader has written all its output to the FIFO. There is no end of file to wait
         // for: a process that lingers may keep the FIFO open.
         self.output.drain();

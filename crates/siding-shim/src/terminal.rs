@@ -27,6 +27,10 @@ use crate::terminal_output::TerminalOutput;
 /// the stack of a holder.
 const MAX_REPLACEMENTS: u32 = 3;
 
+/// Time after a typed Ctrl-C in which the end of the leader by SIGINT is attributed to the key, in
+/// milliseconds. A program may clean up before it ends itself with the signal.
+const SIGNAL_KEY_MS: u64 = 5_000;
+
 /// The terminal of a task.
 #[derive(Debug)]
 pub(crate) struct TaskTerminal {
@@ -51,6 +55,17 @@ pub(crate) struct TaskTerminal {
     pub(crate) foreground_program: String,
     /// The sizes of the terminals of the people who are attached.
     pub(crate) sizes: ViewerSizes,
+    /// The last key that was typed and sends a signal.
+    signal_key: Option<SignalKey>,
+}
+
+/// A typed key that sends a signal to the foreground process group.
+#[derive(Debug)]
+struct SignalKey {
+    signal: Signal,
+    typed_at: MonotonicMs,
+    /// Name of the writer.
+    by: String,
 }
 
 impl TaskTerminal {
@@ -107,6 +122,7 @@ impl TaskTerminal {
             typing_agent: None,
             foreground_program: String::new(),
             sizes: ViewerSizes::new(),
+            signal_key: None,
         }
     }
 
@@ -202,7 +218,9 @@ impl TaskTerminal {
 
     /// Returns whether typed bytes are a single Ctrl-C that the kernel turns into SIGINT.
     pub(crate) fn is_interrupt(&self, bytes: &[u8]) -> bool {
-        bytes == [CTRL_C] && pty::is_interrupt_key(&self.master, CTRL_C).unwrap_or(false)
+        bytes == [CTRL_C]
+            && pty::signal_keys(&self.master)
+                .is_ok_and(|keys| keys.contains(&(CTRL_C, Signal::INT)))
     }
 
     /// Returns whether the terminal contains typed input that no program has read.
@@ -213,6 +231,27 @@ impl TaskTerminal {
     /// Writes bytes, as many as the terminal accepts without waiting. Returns their number.
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         pty::write_input(&self.master, bytes)
+    }
+
+    /// Writes the bytes that a client has typed, as [`Self::write`] does.
+    pub(crate) fn write_typed(&mut self, bytes: &[u8], by: &str) -> io::Result<usize> {
+        // The program may change the keys as soon as it receives the first byte.
+        let keys = pty::signal_keys(&self.master)?;
+        let accepted = self.write(bytes)?;
+        let is_key =
+            |byte: &u8| keys.iter().find(|(key, _)| key == byte).map(|(_, signal)| *signal);
+        if let Some(signal) = bytes[..accepted].iter().rev().find_map(is_key) {
+            let typed_at = clock::monotonic_now();
+            self.signal_key = Some(SignalKey { signal, typed_at, by: by.to_owned() });
+        }
+        Ok(accepted)
+    }
+
+    /// Returns the sender of a signal that has just ended the leader, if a typed key has sent it.
+    pub(crate) fn find_signal_sender(&self, signal: Signal, now: MonotonicMs) -> Option<String> {
+        let key = self.signal_key.as_ref().filter(|key| key.signal == signal)?;
+        let is_recent = now.ms_since(key.typed_at) < SIGNAL_KEY_MS;
+        is_recent.then(|| format!("a key typed by {}", key.by))
     }
 
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {

@@ -9,7 +9,7 @@ use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::TaskWatch;
 use siding_model::foreground_call::CallPolicy;
 use siding_model::id::TaskId;
-use siding_model::terminal::{DetachKeys, InputModes, parse_key};
+use siding_model::terminal::{DetachKeys, InputModes, TerminalState, parse_key};
 use siding_model::text::one_line;
 
 use crate::attachment::{self, AttachmentOptions, LeaveKeys, TerminalCaller};

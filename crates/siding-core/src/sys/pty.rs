@@ -8,6 +8,7 @@ use rustix::termios::{
     InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Winsize, tcgetattr, tcsetattr,
     tcsetwinsize,
 };
+use siding_model::signal::Signal;
 use siding_model::terminal::TerminalSize;
 
 use super::file;
@@ -101,16 +102,22 @@ pub fn echo_modes(terminal: impl AsFd) -> io::Result<EchoModes> {
     })
 }
 
-/// Returns whether the kernel turns the byte `key` into SIGINT (`ISIG` and `VINTR`, termios(3)), so
-/// that no program reads it.
+/// Returns the bytes of the keys that send a signal to the foreground process group of a terminal,
+/// with their signals. None do while a program reads single keys (`ISIG`, termios(3)).
 ///
 /// # Errors
 ///
 /// The I/O error of the system call.
-pub fn is_interrupt_key(terminal: impl AsFd, key: u8) -> io::Result<bool> {
+pub fn signal_keys(terminal: impl AsFd) -> io::Result<Vec<(u8, Signal)>> {
+    /// The byte of a key that is turned off (`_POSIX_VDISABLE`).
+    const DISABLED: u8 = 0;
     let modes = tcgetattr(terminal)?;
-    let has_signals = modes.local_modes.contains(LocalModes::ISIG);
-    Ok(has_signals && modes.special_codes[SpecialCodeIndex::VINTR] == key)
+    if !modes.local_modes.contains(LocalModes::ISIG) {
+        return Ok(Vec::new());
+    }
+    let keys = [(SpecialCodeIndex::VINTR, Signal::INT), (SpecialCodeIndex::VQUIT, Signal::QUIT)];
+    let keys = keys.map(|(index, signal)| (modes.special_codes[index], signal));
+    Ok(keys.into_iter().filter(|(key, _)| *key != DISABLED).collect())
 }
 
 /// Writes as many typed bytes as the terminal accepts without waiting. Returns their number, which
@@ -151,8 +158,6 @@ mod tests {
         assert_eq!(super::super::tty::size(&pty.slave), Some((100, 30)));
         let modes = echo_modes(&pty.master).expect("it is a terminal");
         assert_eq!(modes, EchoModes { echoes: true, is_canonical: true });
-        assert!(is_interrupt_key(&pty.master, 0x03).expect("it is a terminal"));
-        assert!(!is_interrupt_key(&pty.master, b'c').expect("it is a terminal"));
         assert_eq!(write_input(&pty.master, b"line\n").expect("accepted"), 5);
         assert!(super::super::poll::is_readable(pty.slave.as_fd()), "the line is complete");
         assert_eq!(unread_input(&pty.slave).expect("a number"), 5);
@@ -161,6 +166,20 @@ mod tests {
         assert_eq!(&shown[..count], b"line\r\n");
         let empty = file::read(&pty.master, &mut shown).expect_err("nothing is left");
         assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn the_keys_that_send_signals_are_those_of_the_terminal() {
+        let pty = Pty::open(TerminalSize::DEFAULT).expect("a pseudoterminal");
+        let keys = || signal_keys(&pty.master).expect("it is a terminal");
+        assert_eq!(keys(), [(3, Signal::INT), (28, Signal::QUIT)]);
+        let mut modes = tcgetattr(&pty.slave).expect("it is a terminal");
+        modes.special_codes[SpecialCodeIndex::VQUIT] = 0;
+        tcsetattr(&pty.slave, OptionalActions::Now, &modes).expect("it is a terminal");
+        assert_eq!(keys(), [(3, Signal::INT)]);
+        modes.make_raw();
+        tcsetattr(&pty.slave, OptionalActions::Now, &modes).expect("it is a terminal");
+        assert_eq!(keys(), []);
     }
 
     /// Without the wait for the kernel's worker, most of the rounds would see no input.

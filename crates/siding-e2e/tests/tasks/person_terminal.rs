@@ -148,7 +148,9 @@ fn ctrl_c_ends_the_script_around_the_call() {
     let shown = terminal.scrollback_text();
     assert!(!shown.contains("next") && !shown.contains("siding:"), "{shown}");
     let task = Task::only(&sandbox);
-    assert_eq!(task.show()["outcome"]["kind"], "signaled");
+    let by = "a key typed by siding run";
+    let outcome = serde_json::json!({"kind": "signaled", "signal": "SIGINT", "by": by});
+    assert_eq!(task.show()["outcome"], outcome);
     task.expect_stopped();
 }
 

@@ -25,8 +25,11 @@ fn ctrl_c_interrupts_the_foreground_program() {
         task.members().iter().any(|process| processes::comm(process.pid) == "sleep")
     });
     task.type_keys(&["C-c"]);
-    assert_eq!(task.wait_outcome()["kind"], "signaled");
-    assert!(task.journal().contains("SIGINT"), "{}", task.journal());
+    let by = "a key typed by siding keys";
+    let outcome = json!({"kind": "signaled", "signal": "SIGINT", "by": by});
+    assert_eq!(task.wait_outcome(), outcome);
+    let shown = sandbox.siding(&["show", &task.id]).run().expect_code(0).stdout_text();
+    assert!(!shown.contains("did not send"), "{shown}");
 }
 
 #[test]

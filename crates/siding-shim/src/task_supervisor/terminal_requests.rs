@@ -59,7 +59,7 @@ impl TaskSupervisor {
         }
         let now = clock::monotonic_now();
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
-        let accepted = match terminal.write(&write.bytes) {
+        let accepted = match terminal.write_typed(&write.bytes, &write.by) {
             Ok(accepted) => accepted,
             Err(error) => {
                 return ShimMessage::Refused { why: format!("its terminal is closed: {error}") };

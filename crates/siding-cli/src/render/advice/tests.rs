@@ -283,6 +283,10 @@ fn every_other_outcome_is_explained() {
         ),
         (Outcome::Signaled { signal: Signal::KILL, by: None }, "when memory runs out"),
         (
+            Outcome::Signaled { signal: Signal::INT, by: Some("a key typed by web".to_owned()) },
+            "SIGINT from a key typed by web ended it",
+        ),
+        (
             Outcome::FailedToStart { error: "no such file".to_owned() },
             "failed to start: no such file",
         ),
