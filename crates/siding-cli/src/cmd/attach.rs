@@ -9,6 +9,7 @@ use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::TaskWatch;
 use siding_model::foreground_call::CallPolicy;
 use siding_model::id::TaskId;
+use siding_model::notice::Coverage;
 use siding_model::terminal::{DetachKeys, InputModes, TerminalState, parse_key};
 use siding_model::text::one_line;
 
@@ -99,6 +100,7 @@ impl Args {
             CallEnd::Returned(..) => {
                 let ended = Task::read(&root, id)?;
                 errln!("siding: {}", ended_line(&ended.view(&root, ViewDetail::Brief)));
+                context::mark_consumed(&root, &ended.state, Coverage::Status);
                 Ok(ExitCode::from(exit::code_for_task(&ended.state)))
             }
         }

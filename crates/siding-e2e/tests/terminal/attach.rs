@@ -180,6 +180,10 @@ fn the_exit_of_the_task_ends_the_attachment_with_its_code() {
     person.terminal.send_keys("9\r");
     let _shown = person.expect_exit(9);
     task.expect_closed();
+    // The person has seen the end.
+    let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+    let mut notices = notices.as_array().expect("a list").iter();
+    assert!(!notices.any(|notice| notice["kind"] == "ended"), "{notices:?}");
 }
 
 /// The output of a program that was already running is shown once, completely and in
