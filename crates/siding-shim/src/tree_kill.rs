@@ -81,7 +81,9 @@ struct LiveMembers {
 }
 
 impl TreeKill {
-    /// Sends a signal to the whole tree, then SIGCONT.
+    /// Sends a signal to the whole tree, then SIGCONT. In a task with a terminal, SIGHUP follows
+    /// SIGTERM for processes that ignore SIGTERM: interactive shells do, and end when their terminal
+    /// is closed. A program that handles SIGTERM is not interrupted by a second signal.
     ///
     /// While the leader is a child of this shim that is not reaped, its process group is signaled
     /// with one kill(2), so that no fork in the group is missed: the number of the group cannot be
@@ -96,15 +98,29 @@ impl TreeKill {
         let members = tree.members(root, task);
         let pids: Vec<i32> = members.iter().map(|process| process.pid).collect();
         self.ports.extend(tcp_sockets::listening_ports(&pids));
-        let others = self.signal_group(tree, members, signal);
-        for process in others {
-            if let Ok(Some(held)) = PidFd::open_if_alive(process) {
-                // The call fails with EPERM for a process of another user. Such a process usually
-                // receives the signal from sudo, which relays its own signals.
-                let _best_effort =
-                    self.send_and_record(process, signal, || held.send_signal(signal).is_ok());
-                let _best_effort = held.send_signal(Signal::CONT);
+        let is_hung_up = |process: &ProcRef| procfs::ignores_signal(process.pid, Signal::TERM);
+        let hung_up: Vec<ProcRef> = match &task.spec.terminal {
+            Some(_) if signal == Signal::TERM => {
+                members.iter().copied().filter(is_hung_up).collect()
             }
+            Some(_) | None => Vec::new(),
+        };
+        for process in self.signal_group(tree, members, signal) {
+            self.signal_process(process, signal);
+        }
+        for process in hung_up {
+            self.signal_process(process, Signal::HUP);
+        }
+    }
+
+    /// Sends a signal to a process, then SIGCONT.
+    fn signal_process(&mut self, process: ProcRef, signal: Signal) {
+        if let Ok(Some(held)) = PidFd::open_if_alive(process) {
+            // The call fails with EPERM for a process of another user. Such a process usually
+            // receives the signal from sudo, which relays its own signals.
+            let _best_effort =
+                self.send_and_record(process, signal, || held.send_signal(signal).is_ok());
+            let _best_effort = held.send_signal(Signal::CONT);
         }
     }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use siding_model::id::Birthmark;
 use siding_model::process::{BootId, ProcRef};
+use siding_model::signal::Signal;
 
 /// The fields of `/proc/PID/stat` that siding uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,6 +271,25 @@ pub fn single_uid(pid: i32) -> Option<u32> {
     users.take(2).all(|user| user == Some(real)).then_some(real)
 }
 
+/// Returns whether a process ignores a signal (`SigIgn` in proc_pid_status(5)); false if it no longer
+/// exists.
+#[must_use]
+pub fn ignores_signal(pid: i32, signal: Signal) -> bool {
+    let mut buffer = [0; 4096];
+    let status = read_into(&format!("/proc/{pid}/status"), &mut buffer);
+    status
+        .and_then(parse_ignored_signals)
+        .is_some_and(|mask| (mask >> (signal.number() - 1)) & 1 == 1)
+}
+
+/// Returns the mask of ignored signals, in which the lowest bit stands for signal 1.
+fn parse_ignored_signals(status: &[u8]) -> Option<u64> {
+    // The name of the process comes first, contains no newline, and may not be UTF-8.
+    let text = String::from_utf8_lossy(status);
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
 /// Returns the words of a process's command line, up to `max` bytes, and the name of the process.
 /// `None` if the process no longer exists or its files in `/proc` cannot be read.
 #[must_use]
@@ -488,6 +508,18 @@ mod tests {
         let stat = parse_stat(line).expect("parses");
         assert_eq!((stat.state, stat.ppid, stat.cpu_ticks, stat.start_ticks), ('R', 1, 7, 99));
         assert_eq!(stat.exit_code, None);
+    }
+
+    #[test]
+    fn the_ignored_signals_are_parsed() {
+        // An interactive bash ignores SIGTERM, and catches SIGHUP.
+        let status = b"Name:\ta\xff\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000384004\n";
+        let mask = parse_ignored_signals(status).expect("a mask");
+        assert_eq!(((mask >> 14) & 1, mask & 1), (1, 0));
+        assert_eq!(parse_ignored_signals(b"Name:\ta\n"), None);
+        // The standard library ignores SIGPIPE in every program.
+        let own = self_ref().expect("is there").pid;
+        assert!(ignores_signal(own, Signal::PIPE) && !ignores_signal(own, Signal::KILL));
     }
 
     #[test]

@@ -67,6 +67,26 @@ fn the_deadline_ends_a_program_that_ignores_a_hang_up() {
     task.expect_closed();
 }
 
+/// An interactive shell ignores SIGTERM, and ends at SIGHUP, as when its window is closed. A program
+/// that handles SIGTERM gets no other signal.
+#[test]
+fn stop_hangs_up_an_interactive_shell() {
+    let sandbox = sandbox();
+    let task = TerminalTask::start(&sandbox, "exec bash --norc --noprofile -i");
+    task.wait_for("input");
+    let view = task.stop(&["--grace", "30s"]);
+    let ended = &view["stop_report"]["ended"];
+    assert_eq!((&ended[0]["signal"], &ended[1]), (&json!("SIGHUP"), &json!(null)), "{view}");
+    task.expect_closed();
+    let text = "trap 'echo cleaned; exit' TERM; echo up; sleep 300 & wait";
+    let task = TerminalTask::start(&sandbox, text);
+    task.wait_for_output("up");
+    let view = task.stop(&["--grace", "30s"]);
+    assert_eq!(view["outcome"]["kind"], "stopped", "{view}");
+    assert!(task.output().contains("cleaned"), "{}", task.output());
+    task.expect_closed();
+}
+
 #[test]
 fn stop_ends_a_program_that_ignores_signals() {
     let sandbox = sandbox();
