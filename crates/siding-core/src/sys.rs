@@ -35,6 +35,7 @@ pub mod sock_diag;
 pub mod spawn;
 pub mod system_info;
 pub mod tcp_sockets;
+pub mod terminal_attributes;
 pub mod terminal_holder;
 pub mod threads;
 pub mod timer;

@@ -41,6 +41,7 @@ pub fn sample_task_spec(task_id: TaskId) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        terminal_attributes: None,
         attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,

@@ -13,7 +13,7 @@ use crate::net::NetPolicy;
 use crate::outcome::Placement;
 use crate::shell_words::join_quoted;
 use crate::signal::Signal;
-use crate::terminal::{DEFAULT_ATTACH_IDLE_MS, TerminalSize};
+use crate::terminal::{DEFAULT_ATTACH_IDLE_MS, TerminalAttributes, TerminalSize};
 use crate::trace_parent::TraceParent;
 use crate::wait::Condition;
 
@@ -165,6 +165,11 @@ pub struct TaskSpec {
     /// The initial size of the task's terminal; `None` for a task without a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
+    /// The attributes of the terminal of the person who waits for the task in the foreground, which
+    /// the task's terminal has at the start; `None` if they are those of a new terminal. Older builds
+    /// ignore this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal_attributes: Option<Box<TerminalAttributes>>,
     /// Time without a keystroke after which a person who has taken the terminal loses it, in
     /// milliseconds. Older builds ignore this field.
     #[serde(default = "attach_idle_ms", skip_serializing_if = "is_default_attach_idle")]

@@ -4,9 +4,11 @@
 //! allowed sizes ([`TerminalSize`]), the queries in the output and siding's answers to them
 //! ([`TerminalQuery`]), the spelling and the bytes of keys ([`KeyInput`]), what the terminal
 //! expects as input ([`TerminalInput`]), the lease that excludes an agent while a person types
-//! ([`TerminalLease`]), and the size if several people are attached ([`ViewerSizes`]). The shim and siding-core read and write the pseudoterminal.
+//! ([`TerminalLease`]), and the size if several people are attached ([`ViewerSizes`]). The shim and
+//! siding-core read and write the pseudoterminal.
 
 mod alternate_screen;
+mod attributes;
 mod detach;
 mod event;
 mod facts;
@@ -25,6 +27,7 @@ mod suspend_key;
 mod viewer_sizes;
 
 pub(crate) use alternate_screen::ALTERNATE_SCREEN_MODES;
+pub use attributes::TerminalAttributes;
 pub use detach::{DetachInput, DetachKeys};
 pub use event::{TerminalEvent, TerminalResize, TerminalState};
 pub use facts::{TerminalFacts, TerminalUser};

@@ -322,6 +322,9 @@ fn open_terminal(
 ) -> io::Result<Option<TaskTerminal>> {
     let Some(size) = spec.terminal else { return Ok(None) };
     let terminal = TaskTerminal::open(size, spec.attach_idle_ms, runtime_dir)?;
+    if let Some(attributes) = &spec.terminal_attributes {
+        terminal.apply_attributes(attributes)?;
+    }
     // The times of the output are optional, so an error is ignored.
     pump.set_terminal(terminal.output(OutputTimesWriter::create(dir).ok())?);
     Ok(Some(terminal))

@@ -8,12 +8,15 @@ use siding_core::store::task_files::{OUTPUT_FIFO, TERMINAL_SOCKET};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::pty::{self, EchoModes, Pty};
 use siding_core::sys::terminal_holder::WaitingHolder;
-use siding_core::sys::{clock, descriptor, file, inspect_process, terminal_holder, unix_socket};
+use siding_core::sys::{
+    clock, descriptor, file, inspect_process, terminal_attributes, terminal_holder, unix_socket,
+};
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 use siding_model::signal::Signal;
 use siding_model::terminal::{
-    CTRL_C, TerminalEvent, TerminalLease, TerminalSize, TerminalState, ViewerSizes,
+    CTRL_C, TerminalAttributes, TerminalEvent, TerminalLease, TerminalSize, TerminalState,
+    ViewerSizes,
 };
 
 use crate::clients::ClientId;
@@ -84,6 +87,11 @@ impl TaskTerminal {
         let mut terminal = Self::new(master, slave, None, attach_idle_ms);
         terminal.start_holder(runtime_dir);
         Ok(terminal)
+    }
+
+    /// Sets the attributes of a person's terminal.
+    pub(crate) fn apply_attributes(&self, attributes: &TerminalAttributes) -> io::Result<()> {
+        terminal_attributes::apply(&self.slave, attributes)
     }
 
     /// Receives the terminal of a task whose shim was killed. Returns `None` if its holder has also

@@ -400,6 +400,7 @@ fn adoption_spec(
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        terminal_attributes: None,
         attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,

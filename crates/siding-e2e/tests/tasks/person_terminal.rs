@@ -41,6 +41,27 @@ fn a_persons_command_asks_on_its_terminal() {
     Task::only(&sandbox).expect_stopped();
 }
 
+/// The attributes of the person's terminal, such as the erase key and the flow control, apply to the
+/// command's terminal. A command of an agent has those of a new terminal.
+#[test]
+fn the_attributes_of_the_persons_terminal_apply_to_the_command() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(100, 30);
+    let run = sandbox.siding_line(&["run", "--", "stty -a"]);
+    let line = format!("stty erase ^H ixon -echoctl; exec {run}");
+    let call = shell_on(&sandbox, &terminal, &["-c", &line]).spawn();
+    terminal.wait_for_row("erase = ^H;");
+    let _ended = call.wait().expect_code(0);
+    let shown = terminal.scrollback_text();
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert!(words.contains(&"ixon") && words.contains(&"-echoctl"), "{shown}");
+    let args = ["run", "--pty", "--allow-duplicate", "--", "stty -a"];
+    let call = sandbox.siding(&args).env("CLAUDECODE", "1").on_terminal(&terminal);
+    let _ended = call.run().expect_code(0);
+    let shown = terminal.scrollback_text();
+    assert_eq!((shown.matches("erase = ^?;").count(), shown.matches("-ixon").count()), (1, 1));
+}
+
 /// The command has no terminal if one of its streams is redirected, with `--no-pty`, with the
 /// setting `run_terminal = "never"`, for an agent, and on a terminal without control sequences.
 #[test]

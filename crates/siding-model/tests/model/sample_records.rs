@@ -58,6 +58,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        terminal_attributes: None,
         attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
-use siding_core::sys::{descriptor, tty};
+use siding_core::sys::{descriptor, terminal_attributes, tty};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{
@@ -26,7 +26,7 @@ use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, RunTerminal, Settings};
 use siding_model::spec::{StdinMode, TaskCommand};
 use siding_model::task_reference::parse_task_name;
-use siding_model::terminal::TerminalSize;
+use siding_model::terminal::{TerminalAttributes, TerminalSize};
 
 use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
@@ -117,8 +117,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let has_terminal = args.pty
         || (is_person && gives_terminal(args, &settings, chosen.placement, executor.as_ref()));
     let (stdin, stdin_note) = open_stdin(args, has_terminal, is_person)?;
-    let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
-    let name = task_name(args)?;
+    let (env, name) = (parse_variables(args)?, task_name(args)?);
     // All other checks precede the copy of the files.
     let copy = |executor| args.copies.copy_project(root, executor, (&cwd, is_person));
     let executor = executor.map(copy).transpose()?;
@@ -127,6 +126,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let task = request
         .name(name)
         .stdin(stdin)
+        .terminal_attributes(read_attributes(has_terminal && is_person, chosen.placement))
         .separate_stderr(is_local_person && !has_terminal && !args.background && has_two_outputs())
         .executor(executor)
         .fetch(args.copies.fetch_paths())
@@ -329,6 +329,13 @@ fn open_stdin(
     Ok((TaskStdin::Terminal(size), note))
 }
 
+/// Returns the attributes of the person's terminal if it is connected with that of the command.
+/// Agents type into the terminal of a command in the background, and expect its usual attributes.
+fn read_attributes(has_terminal: bool, placement: Placement) -> Option<TerminalAttributes> {
+    let is_connected = has_terminal && placement == Placement::Foreground;
+    is_connected.then(|| terminal_attributes::read(io::stdin())).flatten()
+}
+
 /// Rejects a person's command with a terminal if a file or pipe was opened as the input of this
 /// call alone: the command would wait for keys, and the input would be lost. An agent gets a note,
 /// because its host may connect a pipe that no program writes to.
@@ -436,6 +443,10 @@ fn limit_unshown_output(plan: &RunPlan, link: &ShimConnection) {
         // If the shim has exited, the wait reports it.
         let _peer_gone = link.send(&ShimRequest::Subscribe { follow: false, shown: Some(0) });
     }
+}
+
+fn parse_variables(args: &Args) -> Result<Vec<(String, String)>, Failure> {
+    args.env.iter().map(|text| parse_variable(text)).collect()
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), Failure> {

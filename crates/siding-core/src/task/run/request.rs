@@ -16,6 +16,7 @@ use siding_model::record;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, TaskCommand, TaskSpec};
+use siding_model::terminal::TerminalAttributes;
 use siding_model::trace_parent::TraceParent;
 use siding_model::wait::Condition;
 
@@ -58,6 +59,7 @@ pub struct TaskRequest {
     identity: Identity,
     name: Option<String>,
     stdin: TaskStdin,
+    terminal_attributes: Option<Box<TerminalAttributes>>,
     timeout: Option<Duration>,
     deadline_from_background: bool,
     keep: bool,
@@ -100,6 +102,7 @@ impl TaskRequest {
             identity: Identity::New(TaskKind::LocalBash),
             name: None,
             stdin: TaskStdin::Null,
+            terminal_attributes: None,
             timeout: None,
             deadline_from_background: false,
             keep: false,
@@ -150,6 +153,13 @@ impl TaskRequest {
     /// Sets the source of the standard input, which is empty by default.
     pub fn stdin(mut self, stdin: TaskStdin) -> Self {
         self.stdin = stdin;
+        self
+    }
+
+    /// Sets the attributes of the command's terminal, for a person whose terminal is connected with
+    /// it.
+    pub fn terminal_attributes(mut self, attributes: Option<TerminalAttributes>) -> Self {
+        self.terminal_attributes = attributes.map(Box::new);
         self
     }
 
@@ -294,6 +304,7 @@ impl TaskRequest {
             cwd: cwd.into(),
             stdin: stdin.mode(),
             terminal: stdin.terminal_size(),
+            terminal_attributes: self.terminal_attributes,
             attach_idle_ms: duration_ms(settings.attach_idle),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),

@@ -121,6 +121,7 @@ impl BenchClient {
             duplicate_of: None,
             separate_stderr: false,
             terminal: self.terminal,
+            terminal_attributes: None,
             attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
             executor: None,
             fetch: None,

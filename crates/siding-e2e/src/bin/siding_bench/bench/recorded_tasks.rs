@@ -142,6 +142,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         terminal: None,
+        terminal_attributes: None,
         attach_idle_ms: DEFAULT_ATTACH_IDLE_MS,
         executor: None,
         fetch: None,
