@@ -36,9 +36,9 @@ const REASON_COLUMNS: usize = 400;
 /// Stops tasks and everything they started.
 ///
 /// Sends the termination signal to the whole process tree, kills what is left after the grace, and
-/// reports what it ended. In a terminal, SIGHUP follows SIGTERM for shells that ignore it. Fails unless it is proven that nothing is left. If the machine of a task
-/// cannot be reached, or has not confirmed the stop 30 s after the grace, returns 75: the stop is
-/// recorded, and follows later.
+/// reports what it ended. In a terminal, SIGHUP follows SIGTERM for shells that ignore it. Fails
+/// unless it is proven that nothing is left. If the machine of a task cannot be reached, or has not
+/// confirmed the stop 30 s after the grace, returns 75: the stop is recorded, and follows later.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -271,8 +271,8 @@ pub fn single_uid(pid: i32) -> Option<u32> {
     users.take(2).all(|user| user == Some(real)).then_some(real)
 }
 
-/// Returns whether a process ignores a signal (`SigIgn` in proc_pid_status(5)); false if it no longer
-/// exists.
+/// Returns whether a process ignores a signal (`SigIgn` in proc_pid_status(5)); false if the process
+/// no longer exists.
 #[must_use]
 pub fn ignores_signal(pid: i32, signal: Signal) -> bool {
     let mut buffer = [0; 4096];

@@ -1,5 +1,5 @@
-//! Passes the attributes of a person's terminal (termios(3)) on to the terminal of a task, as ssh(1)
-//! does.
+//! Passes the attributes of a person's terminal (termios(3)) on to the terminal of a task, as
+//! ssh(1) does.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -84,8 +84,9 @@ impl Flag {
     }
 }
 
-/// Returns the attributes in which a terminal differs from a new terminal of a task. `None` if there
-/// are none, if the descriptor is not a terminal, or while a program reads single keys from it.
+/// Returns the attributes in which a terminal differs from a new terminal of a task. `None` if
+/// there are none, if the descriptor is not a terminal, or while a program reads single keys from
+/// it.
 #[must_use]
 pub fn read(terminal: impl AsFd) -> Option<TerminalAttributes> {
     let modes = tcgetattr(terminal).ok()?;

@@ -154,7 +154,7 @@ fn a_line_is_typed_into_a_terminal_unless_it_would_be_a_secret() {
     let text = "read -r name; echo \"hi $name\"; read -rsp 'PIN: ' pin; exit 3";
     let id = start_task(&sandbox, &["--pty"], text);
     let wait_for = |condition: &str| {
-        run_ok(&sandbox, &["wait", &id, "--for", condition, "--timeout", "30s"]);
+        let _met = run_ok(&sandbox, &["wait", &id, "--for", condition, "--timeout", "30s"]);
     };
     wait_for("input");
     let mut terminal = Terminal::new(100, 12);
@@ -163,7 +163,7 @@ fn a_line_is_typed_into_a_terminal_unless_it_would_be_a_secret() {
     terminal.send_keys("iAnna\r");
     terminal.wait_for_row("typed 5 bytes");
     wait_for("screen:^hi Anna$");
-    wait_for("screen:^PIN: ");
+    wait_for("screen:^PIN:");
     wait_for("input");
     terminal.send_keys("ihunter2\r");
     terminal.wait_for_row(&format!("{id} asks for a secret"));
