@@ -62,23 +62,13 @@ enum Flow {
 
 impl EventLoop {
     pub(crate) fn start(options: TopOptions) -> Result<Self, TopError> {
-        let TopOptions {
-            root,
-            program,
-            live,
-            theme,
-            is_read_only,
-            usual_durations,
-            pager,
-            user,
-            filter,
-        } = options;
+        let TopOptions { root, program, live, usual_durations, pager, user, .. } = options;
         // The signals are blocked before the first thread starts.
         let console = Console::open()?;
         let acts = Acts::new(&root, program, user).map_err(TopError::Terminal)?;
         let view = LiveView::open(root, live)?;
-        let mut app = App::new(theme, is_read_only);
-        app.options.filter = filter;
+        let mut app = App::new(options.theme, options.is_read_only);
+        app.options.filter = options.filter;
         let without_expectation =
             view.tasks().filter(|task| task.is_live()).map(|task| task.view.task_id).collect();
         let now = Instant::now();
