@@ -346,7 +346,10 @@ impl ForegroundCaller for TerminalCaller<'_> {
         if let Some(bytes) = self.queue.next_part(now) {
             let (user, by) = (TerminalUser::Person, self.requester());
             let (if_output, is_secret) = (None, false);
-            watch.send(&ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret })?;
+            let write = ShimRequest::TerminalWrite { bytes, user, by, if_output, is_secret };
+            if !watch.send_to_live_shim(&write)? {
+                self.queue.on_unsent(now);
+            }
         }
         // The keys before Ctrl-Z may start the program to which this Ctrl-Z belongs.
         let checks_key = self.queue.is_empty() && self.suspend_key.start_check();

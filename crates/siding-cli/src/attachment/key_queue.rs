@@ -60,6 +60,11 @@ impl KeyQueue {
         self.retry_at = (accepted == 0).then(|| now.plus_ms(RETRY_MS));
     }
 
+    /// Keeps the last part for another attempt, because it was not sent.
+    pub(super) fn on_unsent(&mut self, now: MonotonicMs) {
+        self.on_accepted(0, now);
+    }
+
     /// Drops the last part, if it is not confirmed: it was refused, or the shim has exited and may
     /// have written it. A lost key is better than a key that arrives twice. Returns whether
     /// there was such a part.
@@ -100,6 +105,17 @@ mod tests {
         let retry_at = queue.retry_at().expect("the byte is still waiting");
         assert_eq!(queue.next_part(retry_at).as_deref(), Some(&b"a"[..]));
         assert_eq!(queue.retry_at(), None);
+    }
+
+    #[test]
+    fn an_unsent_part_is_kept_for_the_next_shim() {
+        let mut queue = KeyQueue::default();
+        queue.push(b"a");
+        assert!(queue.next_part(NOW).is_some());
+        queue.on_unsent(NOW);
+        assert!(!queue.drop_sent(), "the next shim must receive the byte");
+        let retry_at = queue.retry_at().expect("the byte is still waiting");
+        assert_eq!(queue.next_part(retry_at).as_deref(), Some(&b"a"[..]));
     }
 
     #[test]

@@ -262,11 +262,24 @@ impl<'r> TaskWatch<'r> {
     ///
     /// [`WatchError::Io`].
     pub fn send(&mut self, request: &ShimRequest) -> Result<(), WatchError> {
-        let Some(link) = &self.connection else { return Ok(()) };
+        self.send_to_live_shim(request).map(drop)
+    }
+
+    /// Like [`Self::send`]. Returns false if nothing was sent, because the task has ended or its
+    /// shim has exited.
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError::Io`].
+    pub fn send_to_live_shim(&mut self, request: &ShimRequest) -> Result<bool, WatchError> {
+        let Some(link) = &self.connection else { return Ok(false) };
         match link.send(request) {
             // The next receive reports the disconnection and recovers the task.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result.map_err(|source| self.io_error("send a request to its shim", source)),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            result => {
+                result.map_err(|source| self.io_error("send a request to its shim", source))?;
+                Ok(true)
+            }
         }
     }
 
