@@ -102,8 +102,9 @@
 //! let program = c"/usr/local/bin/siding";
 //! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
 //! let id = listing::resolve_id(&root, "b-4k7q")?;
-//! // `None` selects the task's own grace and signal. let options = StopOptions { requested_by:
-//! "my-agent", grace: None, signal: None }; stop::stop(&root, program, id, options)?;
+//! // `None` selects the task's own grace and signal.
+//! let options = StopOptions { requested_by: "my-agent", grace: None, signal: None };
+//! stop::stop(&root, program, id, options)?;
 //! let closed = root.task_dir(id)?.read()?.state.closed;
 //! if let Some(report) = closed.and_then(|closed| closed.report) {
 //!     println!("ended: {}, survivors: {:?}", report.ended_total, report.survivors);

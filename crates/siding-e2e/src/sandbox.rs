@@ -15,7 +15,8 @@ use crate::processes;
 use crate::programs::{executable_by_others, find_program, is_root, set_cloexec_on_inherited_fds};
 use crate::sandbox_dir;
 
-/// Time within which the processes that a test has ended must exit; see [`Sandbox::expect_clean`].
+/// Time after a test within which all processes of its sandbox must exit; see
+/// [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Name of the program under test.
 const SIDING_PROGRAM: &str = "siding-under-test";

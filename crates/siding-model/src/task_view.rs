@@ -131,7 +131,7 @@ pub struct TaskView {
     /// The current interruption of the connection to the remote machine, where the task continues;
     /// null while it is reachable.
     pub unreachable: Option<UnreachableView>,
-    /// The loss for which the standard input on the remote machine was closed before its end; null
+    /// The lost part of the standard input of a remote task, whose input was then closed early; null
     /// if no input was lost.
     pub input_loss: Option<InputLoss>,
     /// The files that are copied back from the remote machine when the command has ended; null

@@ -33,8 +33,9 @@ pub const RESUME_FLAG: &str = self_command::WORKFLOW_RESUME_FLAG;
 pub const STOP_SIGNAL: Signal = Signal::TERM;
 /// Time added to the grace of the steps, so that the runner can record the ends of the steps.
 const EXTRA_GRACE: Duration = Duration::from_secs(15);
-/// Time added to the grace of the steps after which the runner no longer waits for their ends. It
-/// is shorter than `EXTRA_GRACE`, so that the runner can print which steps still run.
+/// Time added to the grace of the steps. When both have passed, the runner stops waiting for the
+/// ends of the steps. The time is shorter than `EXTRA_GRACE`, so that the runner can print which
+/// steps still run.
 const EXTRA_WAIT: Duration = Duration::from_secs(10);
 
 /// Returns the checksum of a file's content. The runner refuses a file whose checksum differs from

@@ -135,8 +135,8 @@ impl Args {
 }
 
 /// Returns the executors with these names, or all of them if there are no names: first this machine,
-/// then those of the settings. The cluster of this machine, which needs no settings, is listed only by
-/// its name.
+/// then those of the settings. The cluster of this machine needs no settings. Unless the settings
+/// contain it, it is listed only if one of the names is its name.
 fn list_views<'e>(
     executors: &'e Executors,
     names: &[String],

@@ -38,7 +38,8 @@ pub fn file_system_magic_at(path: &Path) -> io::Result<u64> {
 }
 
 fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
-    // The field has 32 bits on every architecture, and is sign-extended on some.
+    // A magic number has 32 bits (statfs(2)). The field is wider on some architectures, and may be
+    // sign-extended.
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a bit pattern")]
     u64::from(stat.f_type as u32)
 }

@@ -74,7 +74,7 @@ pub struct ExecutorFacts {
 pub struct MirrorContext<'s> {
     /// The state from the mirror's journal.
     pub state: &'s TaskState,
-    /// Number of stored bytes of the output, including released ones.
+    /// Length of the output file in bytes, including the part whose disk space was freed.
     pub output_bytes: u64,
     /// The local monotonic clock.
     pub monotonic: MonotonicMs,

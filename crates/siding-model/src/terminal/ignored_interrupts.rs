@@ -47,7 +47,8 @@ pub enum RefusedKeys {
 
 impl IgnoredInterrupts {
     /// Processes bytes that a person has typed for the program. Returns whether the task must be
-    /// stopped. Any other key shows that the person uses the program, and resets the count.
+    /// stopped. A byte other than Ctrl-C shows that the person uses the program, and resets the
+    /// count.
     pub fn on_typed(&mut self, bytes: &[u8], now: MonotonicMs) -> bool {
         let mut stops = false;
         for &byte in bytes {

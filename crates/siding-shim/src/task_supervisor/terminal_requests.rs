@@ -320,7 +320,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Answers the queries of the programs in the output. The replies are those of one terminal
+    /// Answers the queries that programs have written to the output. The replies are those of one terminal
     /// type, whether or not a person is attached: a person's terminal never receives the queries.
     pub(super) fn answer_terminal_queries(&mut self) {
         let queries = self.output.take_queries();

@@ -152,8 +152,8 @@ fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> Pro
         has_terminal: status.terminal != 0,
         has_task_terminal: known_fds.is_task_terminal(status.terminal),
         is_in_terminal_background: status.group != status.foreground,
-        // Opening the terminal takes further system calls, so it is opened only if the kernel
-        // denies the state of a thread.
+        // Opening the terminal takes further system calls, so it is opened only if the kernel does
+        // not permit reading the state of a thread.
         terminal_echo: hides.then(|| inspect_process::terminal_echoes(status.terminal)).flatten(),
         threads,
     }

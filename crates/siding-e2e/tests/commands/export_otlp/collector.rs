@@ -34,8 +34,8 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Starts a collector that has one of `reactions` to each of the first requests, in order, and
-    /// accepts all others.
+    /// Starts a collector that answers the first requests with `reactions`, in order, and accepts
+    /// all later requests.
     pub(super) fn start(reactions: &[Reaction]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));

@@ -47,7 +47,7 @@ impl<'p> AgentSession<'p> {
 }
 
 impl Drop for AgentSession<'_> {
-    /// Stops the program of a dialog that was not finished.
+    /// Closes the session, and thereby stops a program that the agent has not finished with.
     fn drop(&mut self) {
         let mut close = self.place.siding_command(["session", "close", &self.id]);
         let _best_effort = close.stderr(Stdio::null()).status();
