@@ -62,5 +62,6 @@ pub mod terminal_modes;
 pub mod text;
 pub mod timeline;
 pub mod trace_parent;
+pub mod typed_command;
 pub mod unowned;
 pub mod wait;

@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use schemars::JsonSchema;
 use serde_json::Value;
 use siding_model::text::one_line;
+use siding_model::typed_command::typed_command;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::tools::{self, ToolEffect};
 use siding_tools::{DeliveryAck, ToolAnswer as Answered, ToolContext, ToolError, schema};
@@ -161,9 +162,7 @@ impl ToolDispatcher {
                     this.run_remote_agent(&host, &mut foreground, input).await,
                 ),
                 (_, Some(tool), Value::Object(input)) => {
-                    let answer = tools::call(&host, &mut foreground, tool, input).await;
-                    let answer = answer
-                        .unwrap_or_else(|| Err(ToolError::Arguments(this.unknown_tool(&name))));
+                    let answer = this.run_task_tool(&host, &mut foreground, tool, input).await;
                     into_tool_result(id, &host, answer)
                 }
                 (_, _, input) => {
@@ -215,6 +214,21 @@ impl ToolDispatcher {
         let args: bash::BashArgs = tools::parse_arguments(input)?;
         self.approver.approve(call, &args.command, args.run_in_background).await?;
         tools::run(host, call, args.into_run_args(&self.spawner.cwd)).await
+    }
+
+    /// Runs a task tool. A shell may run the text that a tool types, so the guard judges it.
+    async fn run_task_tool(
+        &self,
+        host: &Arc<ToolContext>,
+        call: &mut AgentCallContext,
+        tool: &'static str,
+        input: serde_json::Map<String, Value>,
+    ) -> Result<Answered, ToolError> {
+        if let Some(command) = typed_command(tool, &input) {
+            self.approver.approve(call, &command, false).await?;
+        }
+        let answer = tools::call(host, call, tool, input).await;
+        answer.unwrap_or_else(|| Err(ToolError::Arguments(self.unknown_tool(tool))))
     }
 
     async fn run_monitor_mcp(

@@ -41,3 +41,28 @@ fn yes_to_ask_approves_questions_but_not_denials() {
     assert_eq!(done.stdout_text(), "I was allowed to ask.\n");
     assert_eq!(sandbox.task_ids().len(), 1, "only the approved command may run");
 }
+
+/// A shell may run the text that a tool types into a terminal or a pipe.
+#[test]
+fn text_that_a_tool_types_needs_approval() {
+    for call in [
+        r#"tool = "task_keys"
+           input = { id = "b-4k7q", keys = ["rm -rf ~", "Enter"] }"#,
+        r#"tool = "task_input"
+           input = { id = "b-4k7q", text = "rm -rf ~" }"#,
+    ] {
+        let sandbox = sandbox();
+        let script = format!(
+            r#"
+            [[answer]]
+            [[answer.call]]
+            {call}
+            [[answer]]
+            expect = '\Anot run: a person must approve'
+            text = "I may not."
+            "#
+        );
+        let done = agent_with_script(&sandbox, &script, &["-p", "type"]).run().expect_code(0);
+        assert_eq!(done.stdout_text(), "I may not.\n");
+    }
+}

@@ -81,7 +81,10 @@ fn uninstall_restores_the_settings_file_exactly() {
     assert_eq!((mode(&path), mode(Path::new(backup))), (0o640, 0o640));
     let hooks = &read_json(&path)["hooks"];
     let handler = &hooks["PreToolUse"][0]["hooks"][0];
-    assert_eq!(hooks["PreToolUse"][0]["matcher"], "Bash|Monitor|mcp__siding__run");
+    assert_eq!(
+        hooks["PreToolUse"][0]["matcher"],
+        "Bash|Monitor|mcp__siding__run|mcp__siding__keys|mcp__siding__input"
+    );
     assert_eq!(handler["args"], serde_json::json!(["hook", "pre-tool-use"]));
     let program = handler["command"].as_str().expect("a path");
     assert!(Path::new(program).is_absolute(), "{program}");

@@ -53,6 +53,23 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(written.count(), 0, "judging a command must write nothing");
 }
 
+/// A shell may run the text that siding's tools type.
+#[test]
+fn the_text_that_a_tool_types_is_judged() {
+    let sandbox = sandbox();
+    for (tool, input) in [
+        ("keys", json!({"id": "b-4k7q", "keys": ["rm -rf ~", "Enter"]})),
+        ("input", json!({"id": "b-4k7q", "text": "rm -rf ~"})),
+    ] {
+        let call = json!({"tool_name": format!("mcp__siding__{tool}"), "tool_input": input});
+        let asked = call_hook(&sandbox, "pre-tool-use", call).expect_code(0).json();
+        assert_eq!(asked["hookSpecificOutput"]["permissionDecision"], "ask", "{asked}");
+    }
+    let answer = json!({"id": "b-4k7q", "keys": ["y", "Enter"]});
+    let call = json!({"tool_name": "mcp__siding__keys", "tool_input": answer});
+    assert_eq!(call_hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
+}
+
 #[test]
 fn the_variables_of_a_tool_call_are_judged_with_its_command() {
     let sandbox = sandbox();

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use siding_guard::ExecMode;
 use siding_model::size::size_in_words;
+use siding_model::typed_command::typed_command;
 
 use super::host::HookEvent;
 use crate::failure::Failure;
@@ -13,6 +14,9 @@ use crate::failure::Failure;
 /// Maximum size of the input, in bytes. An event after a tool call contains the tool's complete
 /// result, which hosts limit to a few MiB.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
+
+/// The beginning of the names that Claude Code gives to siding's tools.
+const OWN_TOOL_PREFIX: &str = "mcp__siding__";
 
 /// Maximum number of commands to record from one batch.
 const MAX_BATCH_COMMANDS: usize = 256;
@@ -88,6 +92,12 @@ impl HookInput {
     /// Returns the command in the tool's arguments; `None` if there is none or it is not a string.
     pub(super) fn command(&self) -> Option<&str> {
         self.tool_input.as_ref()?.get("command")?.as_str()
+    }
+
+    /// Returns the call of siding that types the same as siding's own tool; `None` for other tools.
+    pub(super) fn typed_command(&self) -> Option<String> {
+        let tool = self.tool_name.as_deref()?.strip_prefix(OWN_TOOL_PREFIX)?;
+        typed_command(tool, self.tool_input.as_ref()?)
     }
 
     /// Returns the variables in the tool's arguments, as siding's tool `run` reads them: the object

@@ -11,7 +11,8 @@ use crate::guard_rules;
 /// Answers with the guard's objections to the command and its variables. Without an objection, the
 /// answer contains no decision, and the host decides.
 pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
-    let Some(command) = input.command() else { return HookAnswer::Nothing };
+    let typed = input.typed_command();
+    let Some(command) = input.command().or(typed.as_deref()) else { return HookAnswer::Nothing };
     let mode = input.exec_mode();
     let is_asked = !mode.is_background() || is_attended(input, host);
     let mode = if is_asked { mode } else { ExecMode::Unattended };

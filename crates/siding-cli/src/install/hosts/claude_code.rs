@@ -79,8 +79,9 @@ const fn hook_row(
     HookRow { event, matcher, event_arg: word, timeout: 5, wakes_host: false }
 }
 
-/// Matcher for the tools that run commands.
-const COMMAND_TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
+/// Matcher for the tools that run commands, or type text that a shell may run.
+const COMMAND_TOOLS: Option<&str> =
+    Some("Bash|Monitor|mcp__siding__run|mcp__siding__keys|mcp__siding__input");
 /// Matcher for the host's shell tool.
 const BASH_TOOL: Option<&str> = Some("Bash");
 /// Timeout of a hook that waits for a notice: eight hours, longer than a person usually leaves a
