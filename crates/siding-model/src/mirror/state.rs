@@ -39,7 +39,7 @@ pub struct RemoteState {
     pub unreachable: Option<Unreachable>,
     /// The requested stop, until the remote task has recorded it.
     pub pending_stop: Option<PendingStop>,
-    /// The loss for which the standard input was closed before its end; `None` without a loss.
+    /// The lost part of the standard input, which was then closed early; `None` without a loss.
     pub input_loss: Option<InputLoss>,
     /// Names of the requesters of all stops that the mirror has received.
     pub stop_requesters: BTreeSet<String>,
