@@ -430,7 +430,7 @@ impl ForegroundCaller for TerminalCaller<'_> {
                     self.knows_refusal = false;
                 }
             }
-            Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(facts),
+            Some(ShimEvent::TerminalFacts(facts)) => self.on_facts(watch, facts)?,
             Some(ShimEvent::TerminalResized(size)) => self.on_resized(*size),
             Some(ShimEvent::Running) => {
                 self.register_if_running(watch)?;

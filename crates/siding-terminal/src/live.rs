@@ -367,7 +367,12 @@ impl<'r> LiveTerminal<'r> {
             // A program may poll for input between two steps of its work, so two samples must
             // agree.
             let is_ready = facts.awaits_input() && !self.may_await_rest_of_key(&facts);
-            let seen = is_ready.then_some((facts.output_bytes, facts.input));
+            let mut input = facts.input;
+            if let Some(reader) = &mut input.reader {
+                // The time passes in a program that polls with a timeout.
+                reader.timed_wait_cpu_ns = None;
+            }
+            let seen = is_ready.then_some((facts.output_bytes, input));
             if seen.is_some() && seen == previous {
                 // The caller shows the local output, so it must already contain the question.
                 self.screen_at(facts.output_bytes)?;

@@ -91,8 +91,11 @@ struct WebServer {
 pub enum WebMessage<'m> {
     /// The server listens.
     Started {
-        /// A link that signs a browser in, once.
+        /// A link that signs a browser in, once. A person who uses it can type on the page.
         link: &'m str,
+        /// A link for a program that starts a browser. Other programs can read the arguments of
+        /// that program, so a browser with this link cannot type as a person.
+        browser_link: &'m str,
         /// The place where programs find the token; `None` if there is no token for programs.
         token: Option<TokenLocation<'m>>,
     },
@@ -139,7 +142,10 @@ pub fn serve(
         let sign_in = SignIn::new(http.address().port());
         let open_metrics = options.open_metrics && http.address().ip().is_loopback();
         let origin = link_origin(http.address(), &link_hosts);
-        let link = sign_in.create_link(&origin).map_err(io("make a sign-in link"))?;
+        let create_link = |grants_page_key| {
+            sign_in.create_link(&origin, grants_page_key).map_err(io("make a sign-in link"))
+        };
+        let (link, browser_link) = (create_link(options.is_person)?, create_link(false)?);
         let context = WebContext {
             feed: Feed::start(copy, live_options)?,
             outputs: OutputFeeds::default(),
@@ -160,7 +166,9 @@ pub fn serve(
             origin,
             tell: Box::new(tell),
         });
-        (server.tell)(WebMessage::Started { link: &link, token: http.token_location() });
+        let (link, browser_link) = (link.as_str(), browser_link.as_str());
+        let token = http.token_location();
+        (server.tell)(WebMessage::Started { link, browser_link, token });
         Ok(http.serve(move |request| Arc::clone(&server).handle(request)).await?)
     });
     // Event streams do not end by themselves, so they are abandoned.
@@ -276,11 +284,11 @@ impl WebServer {
         }
         match self.sign_in.redeem(query.get("code").unwrap_or_default()) {
             Ok(Some(grant)) => {
-                if let Ok(link) = self.sign_in.create_link(&self.origin) {
+                let is_person = self.context.is_person;
+                if let Ok(link) = self.sign_in.create_link(&self.origin, is_person) {
                     (self.tell)(WebMessage::SignedIn { link: &link });
                 }
-                let is_person = self.context.is_person;
-                let mut response = page::sign_in_page(is_person.then_some(grant.page_key.as_str()));
+                let mut response = page::sign_in_page(grant.page_key.as_deref());
                 if let Ok(value) = http::HeaderValue::from_str(&grant.set_cookie) {
                     response.headers_mut().insert(http::header::SET_COOKIE, value);
                 }

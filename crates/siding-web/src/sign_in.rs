@@ -29,16 +29,23 @@ pub(crate) struct SignIn {
 
 #[derive(Default)]
 struct SignInState {
-    open_codes: VecDeque<String>,
+    open_codes: VecDeque<OpenCode>,
     browsers: VecDeque<SignedInBrowser>,
+}
+
+/// The unused code of a link.
+struct OpenCode {
+    text: String,
+    grants_page_key: bool,
 }
 
 /// The secrets of a signed-in browser.
 struct SignedInBrowser {
     /// The value of the cookie. Browsers send it to the servers at all ports of the host.
     cookie: String,
-    /// The page key. A script stores it where only pages of this server can read it.
-    page_key: String,
+    /// The page key; `None` if the link did not grant one. A script stores it where only pages of
+    /// this server can read it.
+    page_key: Option<String>,
 }
 
 /// What a browser receives for the code of a link.
@@ -46,8 +53,8 @@ struct SignedInBrowser {
 pub(crate) struct SignInGrant {
     /// The value of the header `Set-Cookie`.
     pub(crate) set_cookie: String,
-    /// The page key, which no later response contains.
-    pub(crate) page_key: String,
+    /// The page key, which no later response contains; `None` if the link does not grant one.
+    pub(crate) page_key: Option<String>,
 }
 
 impl SignIn {
@@ -57,16 +64,17 @@ impl SignIn {
     }
 
     /// Returns a new link to the server at `origin`, such as `http://127.0.0.1:7000`. The link can
-    /// be used once.
+    /// be used once. `grants_page_key` says whether only a person can know it.
     ///
     /// # Errors
     ///
     /// The error of getrandom(2).
-    pub(crate) fn create_link(&self, origin: &str) -> io::Result<String> {
-        let code = random_text()?;
+    pub(crate) fn create_link(&self, origin: &str, grants_page_key: bool) -> io::Result<String> {
+        let text = random_text()?;
+        let link = format!("{origin}{SIGN_IN_PATH}?code={text}");
         let mut state = self.lock();
-        push_bounded(&mut state.open_codes, code.clone(), MAX_OPEN_LINKS);
-        Ok(format!("{origin}{SIGN_IN_PATH}?code={code}"))
+        push_bounded(&mut state.open_codes, OpenCode { text, grants_page_key }, MAX_OPEN_LINKS);
+        Ok(link)
     }
 
     /// Exchanges the code of a link for a cookie and a page key. Returns `None` if the code is
@@ -77,11 +85,14 @@ impl SignIn {
     /// The error of getrandom(2). The code then stays valid.
     pub(crate) fn redeem(&self, code: &str) -> io::Result<Option<SignInGrant>> {
         let mut state = self.lock();
-        let Some(index) = state.open_codes.iter().position(|open| is_equal(open, code)) else {
+        let Some(index) = state.open_codes.iter().position(|open| is_equal(&open.text, code))
+        else {
             return Ok(None);
         };
         let (cookie, page_key) = (random_text()?, random_text()?);
-        state.open_codes.remove(index);
+        let grants_page_key =
+            state.open_codes.remove(index).is_some_and(|open| open.grants_page_key);
+        let page_key = grants_page_key.then_some(page_key);
         let grant = SignInGrant {
             set_cookie: format!(
                 "{}={cookie}; Path=/; HttpOnly; SameSite=Strict",
@@ -112,7 +123,10 @@ impl SignIn {
                 state.browsers.iter().find(|known| is_equal(&known.cookie, value))
             })
             .collect();
-        if signed_in.iter().any(|known| is_equal(&known.page_key, &page_key)) {
+        let has_page_key = |known: &&SignedInBrowser| {
+            known.page_key.as_ref().is_some_and(|known| is_equal(known, &page_key))
+        };
+        if signed_in.iter().any(has_page_key) {
             Some(Credential::PageKey)
         } else {
             (!signed_in.is_empty()).then_some(Credential::Cookie)
@@ -158,7 +172,7 @@ mod tests {
     }
 
     fn redeem(sign_in: &SignIn) -> SignInGrant {
-        let link = sign_in.create_link("").expect("a link");
+        let link = sign_in.create_link("", true).expect("a link");
         sign_in.redeem(code_of(&link)).expect("random").expect("a grant")
     }
 
@@ -176,7 +190,7 @@ mod tests {
     #[test]
     fn a_link_works_once() {
         let sign_in = SignIn::new(7000);
-        let link = sign_in.create_link("").expect("a link");
+        let link = sign_in.create_link("", true).expect("a link");
         let grant = sign_in.redeem(code_of(&link)).expect("random").expect("a grant");
         let cookie = grant.set_cookie;
         assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
@@ -189,28 +203,42 @@ mod tests {
     fn a_page_key_is_valid_only_with_the_cookie_of_its_browser() {
         let sign_in = SignIn::new(7000);
         let (first, second) = (redeem(&sign_in), redeem(&sign_in));
-        assert!(!first.set_cookie.contains(&first.page_key), "a cookie reaches every port");
+        let page_key = first.page_key.clone().expect("the link grants one");
+        let other_key = second.page_key.expect("the link grants one");
+        assert!(!first.set_cookie.contains(&page_key), "a cookie reaches every port");
         let find = |grant: &SignInGrant, key: &str| {
             sign_in.find_credential(&browser_headers(&grant.set_cookie, Some(key)))
         };
-        assert_eq!(find(&first, &first.page_key), Some(Credential::PageKey));
-        for key in ["", "0", &first.page_key[1..], &second.page_key] {
+        assert_eq!(find(&first, &page_key), Some(Credential::PageKey));
+        for key in ["", "0", &page_key[1..], &other_key] {
             assert_eq!(find(&first, key), Some(Credential::Cookie), "{key}");
         }
-        let mut without_cookie = browser_headers(&first.set_cookie, Some(&first.page_key));
+        let mut without_cookie = browser_headers(&first.set_cookie, Some(&page_key));
         without_cookie.remove(header::COOKIE);
         assert_eq!(sign_in.find_credential(&without_cookie), None);
         // The page key ends with its browser's cookie.
         for _ in 0..MAX_BROWSERS {
             let _newer = redeem(&sign_in);
         }
-        assert_eq!(find(&first, &first.page_key), None);
+        assert_eq!(find(&first, &page_key), None);
+    }
+
+    #[test]
+    fn a_link_that_other_programs_can_read_grants_no_page_key() {
+        let sign_in = SignIn::new(7000);
+        let link = sign_in.create_link("", false).expect("a link");
+        let grant = sign_in.redeem(code_of(&link)).expect("random").expect("a grant");
+        assert_eq!(grant.page_key, None);
+        for key in [None, Some(""), Some("0")] {
+            let headers = browser_headers(&grant.set_cookie, key);
+            assert_eq!(sign_in.find_credential(&headers), Some(Credential::Cookie), "{key:?}");
+        }
     }
 
     #[test]
     fn a_wrong_code_or_cookie_signs_nobody_in() {
         let sign_in = SignIn::new(7000);
-        let link = sign_in.create_link("").expect("a link");
+        let link = sign_in.create_link("", true).expect("a link");
         for code in ["", "0", &code_of(&link)[1..], &format!("{}0", code_of(&link))] {
             assert_eq!(sign_in.redeem(code).expect("random"), None, "{code}");
         }
@@ -228,9 +256,9 @@ mod tests {
     #[test]
     fn a_further_link_makes_the_oldest_open_one_invalid() {
         let sign_in = SignIn::new(7000);
-        let first = sign_in.create_link("").expect("a link");
+        let first = sign_in.create_link("", true).expect("a link");
         for _ in 0..MAX_OPEN_LINKS {
-            let _last = sign_in.create_link("").expect("a link");
+            let _last = sign_in.create_link("", true).expect("a link");
         }
         assert_eq!(sign_in.redeem(code_of(&first)).expect("random"), None);
     }

@@ -2,10 +2,13 @@
 //! decides about Ctrl-Z and Ctrl-C.
 
 use siding_core::sys::{procfs, signals};
+use siding_core::task::watch::TaskWatch;
+use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::terminal::TerminalFacts;
 
 use super::TerminalCaller;
+use crate::failure::Failure;
 use crate::key_reader::KEYBOARD_SIGNALS;
 use crate::render;
 
@@ -61,7 +64,9 @@ impl TerminalCaller<'_> {
         if !self.keys.is_reading() {
             return;
         }
-        self.must_fit_size = true;
+        if self.suspended.is_some() {
+            self.register();
+        }
         let shown = match self.suspended.take() {
             Some(SuspendedScreen::Full) => self.show_present_screen(0),
             Some(SuspendedScreen::Lines { modes }) => self.output.show_bytes(modes.as_bytes()),
@@ -72,7 +77,11 @@ impl TerminalCaller<'_> {
     }
 
     /// Processes the state of the task's terminal, which this process has requested.
-    pub(super) fn on_facts(&mut self, facts: &TerminalFacts) {
+    pub(super) fn on_facts(
+        &mut self,
+        watch: &mut TaskWatch<'_>,
+        facts: &TerminalFacts,
+    ) -> Result<(), Failure> {
         if self.interrupts.on_facts(facts) {
             render::print_note(IGNORED_INTERRUPTS_NOTE);
         }
@@ -81,10 +90,13 @@ impl TerminalCaller<'_> {
         self.queue.push(&decision.forwarded);
         if decision.is_suspended {
             render::print_note(SUSPENDED_NOTE);
+            // An agent may type while the person does something else.
+            watch.send(&ShimRequest::TerminalReturn)?;
             // The key stops the whole job of the shell, such as a script that contains this call.
             // This process also receives the signal, and restores the terminal before it stops.
             signals::signal_own_group(Signal::TSTP);
         }
+        Ok(())
     }
 
     /// Passes on the keys that wait for the state of the terminal, because that state will not

@@ -44,9 +44,9 @@ pub(crate) struct Args {
     addr: SocketAddr,
     /// Allow stop, extend, input, release, typing into terminals and the acknowledgement of notices
     ///
-    /// A browser types as a person if a person has started this command and its standard output is
-    /// a terminal, because the sign-in links are printed there. With the output in a file or a pipe,
-    /// also with --open, its keys are an agent's.
+    /// A browser types as a person if a person has started this command at a terminal, and has
+    /// opened a link that is printed there. With the output in a file or a pipe, and in the browser
+    /// that --open starts, the keys are an agent's.
     #[arg(long)]
     control: bool,
     /// Let every program of yours read /metrics, without the token
@@ -91,9 +91,9 @@ impl Args {
 
 fn report(message: WebMessage<'_>, open: bool) {
     let text = match message {
-        WebMessage::Started { link, token } => {
+        WebMessage::Started { link, browser_link, token } => {
             if open {
-                open_browser(link);
+                open_browser(browser_link);
             }
             format!("open {link}\n{}\n", format_token_line(token))
         }

@@ -21,7 +21,7 @@ enum Flag {
 /// The flags that are passed on, with their names in stty(1), and whether they are set in a new
 /// terminal of a task. `ICANON` is missing: without it, another program reads single keys from the
 /// person's terminal, and its flags are not those that the person has chosen.
-const FLAGS: [(&str, Flag, bool); 22] = [
+const FLAGS: [(&str, Flag, bool); 21] = [
     ("inlcr", Flag::Input(InputModes::INLCR), false),
     ("igncr", Flag::Input(InputModes::IGNCR), false),
     ("icrnl", Flag::Input(InputModes::ICRNL), true),
@@ -35,7 +35,6 @@ const FLAGS: [(&str, Flag, bool); 22] = [
     ("ocrnl", Flag::Output(OutputModes::OCRNL), false),
     ("isig", Flag::Local(LocalModes::ISIG), true),
     ("iexten", Flag::Local(LocalModes::IEXTEN), true),
-    ("echo", Flag::Local(LocalModes::ECHO), true),
     ("echoe", Flag::Local(LocalModes::ECHOE), true),
     ("echok", Flag::Local(LocalModes::ECHOK), true),
     ("echonl", Flag::Local(LocalModes::ECHONL), false),
@@ -85,12 +84,12 @@ impl Flag {
 }
 
 /// Returns the attributes in which a terminal differs from a new terminal of a task. `None` if
-/// there are none, if the descriptor is not a terminal, or while a program reads single keys from
-/// it.
+/// there are none, if the descriptor is not a terminal, or while a program reads single keys or a
+/// secret from it. A terminal without echo would make every prompt of the task one for a secret.
 #[must_use]
 pub fn read(terminal: impl AsFd) -> Option<TerminalAttributes> {
     let modes = tcgetattr(terminal).ok()?;
-    if !modes.local_modes.contains(LocalModes::ICANON) {
+    if !modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO) {
         return None;
     }
     let flags = FLAGS.into_iter().filter_map(|(name, flag, default)| {

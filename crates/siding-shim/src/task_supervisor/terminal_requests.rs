@@ -98,7 +98,9 @@ impl TaskSupervisor {
         }
         // A prompt that reads single keys can be recognized only on the screen, and only the client
         // knows the screen.
-        (hides_lines && !terminal.is_interrupt(&write.bytes)).then(|| {
+        // After an interrupt, the rest of a secret that a person is typing would be shown.
+        let may_interrupt = terminal.sizes.viewers().next().is_none();
+        (hides_lines && !(may_interrupt && terminal.is_interrupt(&write.bytes))).then(|| {
             let prompt = OutputTail::from_bytes(&self.output.tail(MAX_TAIL_BYTES)).line;
             ShimMessage::KeysRefused { refusal: KeysRefusal::SecretRequested { prompt } }
         })
