@@ -326,7 +326,8 @@ impl<'r> TaskWatch<'r> {
                 if matches!(source, ShimRequestError::Disconnected) {
                     self.connection = None;
                     self.reconnect()?;
-                    if self.is_finished() {
+                    // Keys may have been typed before the end.
+                    if self.is_finished() && !request.is_terminal_write() {
                         return Ok(false);
                     }
                 }
