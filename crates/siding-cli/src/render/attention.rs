@@ -40,25 +40,11 @@ fn silence_label(attention: &AttentionView) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use siding_model::evidence::Certainty;
+mod tests {
     use siding_model::outcome::Outcome;
 
-    use super::super::sample::{ended_task, running_task, sample_breach};
+    use super::super::sample::{ended_task, running_task, sample_attention, sample_breach};
     use super::*;
-
-    pub(in crate::render) fn sample_attention(verdict: WhyVerdict) -> AttentionView {
-        let certainty = Certainty::Hard;
-        let advice = String::new();
-        AttentionView {
-            verdict,
-            waiting_on: None,
-            awaited_input: None,
-            certainty,
-            silent_ms: 60_000,
-            advice,
-        }
-    }
 
     #[test]
     fn the_awaited_input_decides_whether_a_secret_is_needed_or_nothing() {

@@ -1,5 +1,6 @@
 //! Sample tasks for tests of the output.
 
+use siding_model::evidence::{AttentionView, Certainty, WhyVerdict};
 use siding_model::limits::Breach;
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome, Placement};
 use siding_model::process::MonotonicMs;
@@ -16,6 +17,19 @@ pub(crate) fn sample_breach() -> Breach {
         remote: None,
         detail: "max-fds: 4,096 open descriptors, limit 1,000".to_owned(),
         watchdog: false,
+    }
+}
+
+/// Returns the attention to a task that has been silent for a minute, without the kind of its
+/// input.
+pub(crate) fn sample_attention(verdict: WhyVerdict) -> AttentionView {
+    AttentionView {
+        verdict,
+        waiting_on: None,
+        awaited_input: None,
+        certainty: Certainty::Hard,
+        silent_ms: 60_000,
+        advice: String::new(),
     }
 }
 

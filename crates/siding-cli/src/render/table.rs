@@ -242,7 +242,7 @@ mod tests {
     use siding_model::outcome::Outcome;
     use siding_model::task_view::UnreachableView;
 
-    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
+    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_attention};
     use super::*;
 
     #[test]
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn attention_is_shown_and_colored() {
         let mut asking = running_task();
-        asking.attention = Some(super::attention::tests::sample_attention(WhyVerdict::InputWait));
+        asking.attention = Some(sample_attention(WhyVerdict::InputWait));
         asking.command = "npm init and so on, longer than there is room for on one line".to_owned();
         let views = [asking.clone(), running_task(), ended_task(Outcome::Exited { code: 7 })];
         assert_eq!(

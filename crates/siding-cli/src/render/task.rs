@@ -525,7 +525,7 @@ mod tests {
         use siding_model::task_view::TerminalView;
         use siding_model::terminal::TerminalSize;
 
-        use super::super::attention::tests::sample_attention;
+        use super::super::sample::sample_attention;
         let mut view = running_task();
         view.terminal = Some(TerminalView {
             size: TerminalSize::DEFAULT,

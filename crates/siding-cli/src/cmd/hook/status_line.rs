@@ -64,22 +64,13 @@ fn needs_input(view: &TaskView) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::evidence::{AttentionView, Certainty, WhyVerdict};
+    use siding_model::evidence::WhyVerdict;
 
     use super::*;
-    use crate::render::sample::running_task;
+    use crate::render::sample::{running_task, sample_attention};
 
     fn asking_task(verdict: WhyVerdict) -> TaskView {
-        let (certainty, advice) = (Certainty::Hard, String::new());
-        let attention = AttentionView {
-            verdict,
-            waiting_on: None,
-            awaited_input: None,
-            certainty,
-            silent_ms: 60_000,
-            advice,
-        };
-        TaskView { attention: Some(attention), ..running_task() }
+        TaskView { attention: Some(sample_attention(verdict)), ..running_task() }
     }
 
     #[test]
