@@ -52,8 +52,7 @@ impl OutputTimesWriter {
         Ok(Self { file, entries: 0, last_at: None, interval_ms: MIN_INTERVAL_MS })
     }
 
-    /// Opens the file of a task that another shim started. A removed file is created
-    /// again.
+    /// Opens the file of a task that another shim started. A removed file is created again.
     ///
     /// # Errors
     ///

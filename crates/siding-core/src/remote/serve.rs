@@ -1,8 +1,8 @@
 //! The remote side: starts or follows one task for a mirror on another machine. The standard
 //! streams of this process are the connection to the mirror.
 //!
-//! This process is a client of the task's shim, like `siding run`. For a job in a cluster, it is
-//! the follower of the job. When the connection breaks, it exits, and the task continues.
+//! This process is a client of the task's shim, like `siding run`. If the task is a job in a
+//! cluster, this process follows the job instead. When the connection breaks, it exits, and the task continues.
 
 mod forward;
 mod input;

@@ -242,9 +242,9 @@ pub fn stop_one(
     }
 }
 
-/// Returns the error about a stop that the mirror of a task has recorded and the remote task has
-/// not. Returns `None` if no stop is pending, which means that the request has failed. A mirror
-/// refuses to wait for an unreachable machine, but records the stop first.
+/// Returns the error about a stop that is pending: the mirror has recorded it, but the remote task
+/// has not received it. `None` if no stop is pending, which means that the request has failed. A
+/// mirror refuses to wait for an unreachable machine, but records the stop first.
 fn pending_stop(watch: &TaskWatch<'_>, error: &ShimRequestError) -> Option<WatchError> {
     let (_, state) = watch.state().ok()?;
     state.remote.as_ref().filter(|_| state.is_live())?.pending_stop.as_ref()?;

@@ -236,7 +236,7 @@ impl<'f> SidingOption<'f> {
     }
 }
 
-/// How siding's parser understands a word before the command line.
+/// The kind of a word before the command line, as siding's parser sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WordKind {
     /// An option without a value, or with its value in the same word.
